@@ -9,7 +9,7 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type EventStore, START, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { isBySchema as isCloudEvent } from '../../packages/event-log/test/replay/cloudEvents.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
+import { cloudEventLeaf } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
 import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { logIn } from '../../packages/transparency-log/test/support/tree.ts';
@@ -222,7 +222,7 @@ test('the leaves of a log can be rebuilt from /events, also those of other write
   await service.as('alice').create(2, { name: 'Fern' });
   const lines = await linesIn(await service.as('carol', 'audit').request('/events'));
   const tree = new MerkleTree();
-  for (const line of lines) tree.append(leafHash(leafOfCloudEvent(line as never)));
+  for (const line of lines) tree.append(leafHash(cloudEventLeaf(line as never)));
   const expected = await rootOfLog(logIn(dir), new AbortController().signal);
   expect({ size: tree.size, root: tree.root() }).toEqual(expected);
   expect(expected.size).toBe(8);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { leafOfCloudEvent } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
+import { cloudEventLeaf } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { leafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { signCheckpoint, verifierKeyOf } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 import { serviceOfFile } from '../support/service.ts';
 
@@ -181,9 +181,9 @@ describe('the document', () => {
     const [event = ''] = Object.values<{ example: string }>(replay.responses[200].content).map(
       ({ example }) => example,
     );
-    const leaf = leafOfCloudEvent(JSON.parse(event));
+    const leaf = cloudEventLeaf(JSON.parse(event));
     const log = { origin: 'plants.example/log', key: keyNamed('the key of examples') };
-    const key = verifierKeyOf(log.origin, log.key);
+    const key = toVerifierKey(log.origin, log.key);
     expect(exampleOf('/log-key')).toBe(`${formatVerifierKey(key)}\n`);
     expect(exampleOf('/checkpoint')).toBe(signCheckpoint({ size: 1, root: leafHash(leaf) }, log));
     const { entry, index } = await openInclusionProof(exampleOf('/proofs/plants'), key);

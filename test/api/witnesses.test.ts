@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../packages/transparency-log/src/witness/cosignature.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { startServiceWithTree } from '../support/service.ts';
 
@@ -21,7 +21,7 @@ async function witnessed(respond?: FakeWitness['respond'], env = {}) {
   const [alice, carol] = [service.as('alice'), service.as('carol', 'audit')];
   const text = async (path: string) => (await carol.request(path)).text();
   const namesIn = (checkpoint: string) =>
-    cosignaturesOf(
+    verifyCosignatures(
       checkpoint,
       witnesses.map(({ witness }) => witness.key),
     ).map(({ key }) => key.name);
@@ -60,7 +60,8 @@ test('without a quorum the last checkpoint that had one is served; ?latest is th
   second.respond = respond;
   await expect.poll(() => checkpoint()).toEqual({ size: 1, names: ['w1', 'w2'] });
   expect(await checkpoint('?latest=true')).toEqual({ size: 1, names: ['w1', 'w2'] });
-  await refusedWith(40004, await carol.request('/checkpoint?latest=no'));
+  const message = await refusedWith(40004, await carol.request('/checkpoint?latest=no'));
+  expect(message).toBe('latest must be "" or "true".');
 });
 
 test('before the first quorum /checkpoint is 50305, and plants and receipts are served', async () => {

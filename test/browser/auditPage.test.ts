@@ -600,7 +600,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const { name } = parseVerifierKey(own);
     const other = verifierKey(name, Buffer.alloc(32, 7));
     await submit(page, '#check', { key: formatVerifierKey(other) });
-    await result('key', '✗ The service states another key. One of them is not that of this log.');
+    await result('key', '✗ The service states a different key. One of them is not the key of this log.');
     await result('checkpoint', `✗ No signature is by ${name}+${other.id}.`);
     expect(await page.$('.read:enabled')).toBe(null);
     await submit(page, '#check', { key: own });
@@ -636,7 +636,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       ],
       ['receipt', receipt, /^✓ The receipt of event \d+ holds: it is signed/],
       ['invalid', receipt.replace(/^index .*$/m, 'index 3000'), /^✗ File invalid: The proof is invalid/],
-      ['forked', signed(200), /^✗ .* but the log does not begin with it any more/],
+      ['forked', signed(200), /^✗ .* but the log no longer begins with it/],
       ['longer', signed(302), /^✗ .* it has signed 302 events, and now signs 301/],
       ['forged', signed(200).replace('\n200\n', '\n201\n'), /^✗ File forged: The signature of .* is invalid/],
       ['other', '\xff', /^✗ File other: The text is not a signed note/],

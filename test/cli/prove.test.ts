@@ -124,7 +124,7 @@ describe('only one line with the reason is printed', () => {
     [
       'from a file that does not exist',
       ['--from', 'five'],
-      /--from must be a number of events or a file .* no file "five"\./,
+      /--from must be a number of events or a file .* the file "five" does not exist\./,
     ],
     [
       'from a size and a root',

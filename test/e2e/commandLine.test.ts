@@ -1,5 +1,6 @@
 import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
@@ -13,6 +14,16 @@ describe('the command line as a process', () => {
     const help = await main(['--help'], { PORT: 'x', DATA_DIR });
     expect(help).toEqual({ ...(await runCli(['--help'])), signal: null });
     expect(existsSync(DATA_DIR)).toBe(false);
+  });
+
+  test('prints no character that changes the direction of a terminal', async () => {
+    const { code, stderr } = await main(['replay', '--user', 'al\u202eice'], {
+      DATA_DIR: logWith({ events: 1 }),
+    });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: 'The log has no event of the user "al\\u{202e}ice".\n',
+    });
   });
 
   test('as the server reports all problems of an invalid configuration, and exits with 1', async () => {

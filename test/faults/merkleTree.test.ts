@@ -5,8 +5,8 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
-import { entryOf, readEntries } from '../../packages/transparency-log/src/entries/readEntries.ts';
-import { receiptOf } from '../../packages/transparency-log/src/entries/receipt.ts';
+import { readEntries, toEntry } from '../../packages/transparency-log/src/entries/readEntries.ts';
+import { issueReceipt } from '../../packages/transparency-log/src/entries/receipt.ts';
 import { parseEntryBundle } from '../../packages/transparency-log/src/notes/entryBundle.ts';
 import { followTree, logIn, rootOf, treeIn } from '../../packages/transparency-log/test/support/tree.ts';
 import { changeOnlyTable } from '../support/damage.ts';
@@ -38,7 +38,7 @@ test('a Merkle tree is rebuilt if the position of a tile was altered when its en
   alterPosition();
   await expect(read()).rejects.toThrow(ViewBehind);
   await follower.reached(600n);
-  expect((await read())[0]).toEqual(entryOf((await log.readEvent(257n)) as RecordedEvent));
+  expect((await read())[0]).toEqual(toEntry((await log.readEvent(257n)) as RecordedEvent));
   expect(follower.rebuilds).toBe(1);
 });
 
@@ -46,7 +46,7 @@ test('a Merkle tree is rebuilt if the position of a tile was altered when a rece
   const { view, follower, log, alterPosition } = await followed();
   const event = (await log.readEvent(280n)) as RecordedEvent;
   const checkpoints = { headWith: () => view.head, sign: async () => 'checkpoint' };
-  const receipt = () => receiptOf(event, { tree: follower, log, checkpoints });
+  const receipt = () => issueReceipt(event, { tree: follower, log, checkpoints });
   alterPosition();
   await expect(receipt()).rejects.toThrow(ViewBehind);
   await follower.reached(600n);

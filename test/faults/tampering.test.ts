@@ -152,7 +152,7 @@ const unknownCheckpoint = (position: number): string =>
 
 const rootIsAnother = expect.stringMatching(
   new RegExp(
-    `^(the first ${SIZE} events are not the expected ones: their root is |the log has \\d+ events, fewer than the expected ${SIZE}$)`,
+    `^(the first ${SIZE} events are not the expected events: their root is |the log has \\d+ events, fewer than the expected ${SIZE}$)`,
   ),
 );
 

@@ -8,7 +8,7 @@ import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle
 import { tilePath, tileWidth } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { openCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { cosignaturesOf } from '../../packages/transparency-log/src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../packages/transparency-log/src/witness/cosignature.ts';
 import { parsePolicy } from '../../packages/transparency-log/src/witness/policy.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { untilAvailable } from '../support/instances.ts';
@@ -69,7 +69,7 @@ test('over kills of the log and of a witness, each checkpoint that is served has
         const note = response?.status === 200 ? await response.text().catch(() => '') : '';
         if (note !== '') {
           const { size, root } = await openCheckpoint(note, parseVerifierKey(key.trim()));
-          expect(cosignaturesOf(note, keys).map((one) => one.key.name)).toEqual(['ours', 'liar']);
+          expect(verifyCosignatures(note, keys).map((one) => one.key.name)).toEqual(['ours', 'liar']);
           expect(size).toBeGreaterThanOrEqual(last); // never an older one, also after a restart
           last = size;
           if (served.at(-1)?.size !== size) served.push({ size, root });

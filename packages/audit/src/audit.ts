@@ -17,18 +17,18 @@ import { receiptRoute } from './routes/receiptRoute.ts';
 import { tileRoutes } from './routes/tileRoutes.ts';
 
 export type AuditOptions = {
-  /** Read raw, as it is hashed. */
+  /** The log, read raw, so that it can be hashed. */
   log: EventLog;
-  /** The URI of the log, the source of its CloudEvents. */
+  /** The URI of the log: the `source` of its CloudEvents. */
   source: string;
-  /** The Merkle tree of the log, and what signs it; without them there are no routes for it. */
+  /** The Merkle tree of the log, and the signer of its checkpoints; without them, their routes do not exist. */
   transparency?: { tree: Follower<MerkleTreeView>; signer: CheckpointSigner } | undefined;
-  /** The witnesses that sign checkpoints, too; without a policy, none is asked. */
+  /** The witnesses that cosign checkpoints; without a policy, none cosigns. */
   witnesses?: Policy | undefined;
   domain: Domain;
-  /** For the OpenAPI document: the event of a log that has one, the key of the log and its checkpoint. */
+  /** Examples for the OpenAPI document: an event, the key of a log with this event, and its checkpoint. */
   examples: { event: CloudEvent; logKey: string; checkpoint: string };
-  /** The catalogue of the app. */
+  /** The error entries of the app. */
   errors: typeof HTTP_ERRORS & ReturnType<typeof tokenErrors> & ReturnType<typeof auditErrors>;
   fairQueue: FairQueue;
   now: () => Date;
@@ -39,8 +39,8 @@ export type AuditOptions = {
 export type TreeOptions = AuditOptions & { tree: Follower<MerkleTreeView>; checkpoints: Checkpoints };
 
 /**
- * What auditors read of a log: its events and, if it has a Merkle tree, checkpoints, tiles, entries and receipts.
- * Earlier hooks of the context authenticate.
+ * The routes for auditors: events and, if the log has a Merkle tree, checkpoints, tiles, entries and receipts. Earlier
+ * hooks of the context must authenticate.
  */
 export const audit: FastifyPluginAsync<AuditOptions> = async (app, options) => {
   const { transparency, metrics } = options;

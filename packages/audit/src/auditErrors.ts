@@ -8,15 +8,15 @@ import {
   NotYetCosigned,
 } from '@event-sourced/transparency-log/signer';
 
-/** The errors of the routes, for the catalogue of the app. `noun`: what an entity is called. */
+/** The errors of the routes, for the error entries of the app. `noun` is the name of an entity. */
 export function auditErrors(noun: string) {
   return {
     invalidQuery: { ...HTTP_ERRORS.invalidQuery, causes: [BadFilter, UnknownUser] },
-    badPosition: entry(40005, 'a position is invalid, or of another log', {
+    badPosition: entry(40005, 'a position is invalid, or belongs to another log', {
       causes: [BadPosition],
       example: 'Log-Position is a position of another log.',
     }),
-    noSuchTile: entry(40401, 'the path is not that of a tile, or the tree does not have the tile', {
+    noSuchTile: entry(40401, 'the path is not the path of a tile, or the tree does not have the tile', {
       example: 'Not the path of a tile (https://c2sp.org/tlog-tiles).',
     }),
     unknownEntity: entry(40402, `the user has no ${noun} with this ID`, {
@@ -37,10 +37,10 @@ export function auditErrors(noun: string) {
       headers: RETRY,
       message: 'The checkpoint cannot be saved, so it is not signed; retry.',
     }),
-    notYetCosigned: entry(50305, 'too few witnesses have signed a checkpoint yet; retry', {
+    notYetCosigned: entry(50305, 'too few witnesses have cosigned a checkpoint yet; retry', {
       causes: [NotYetCosigned],
       headers: RETRY,
-      message: 'Too few witnesses have signed a checkpoint yet; retry.',
+      message: 'Too few witnesses have cosigned a checkpoint yet; retry.',
     }),
   };
 }

@@ -3,7 +3,7 @@ import type { Metrics } from '@event-sourced/http/metrics';
 import { CHECKPOINT_REFUSALS, type CheckpointObserver } from '@event-sourced/transparency-log/signer';
 import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 
-/** Adds the metrics of the tree, its checkpoints and its witnesses. What there is not has no value. */
+/** Adds the metrics of the tree, its checkpoints and its witnesses; missing ones have no value. */
 export function auditMetrics(
   metrics: Metrics,
   tree: Pick<Follower<MerkleTreeView>, 'view' | 'failures'> | undefined,
@@ -11,7 +11,7 @@ export function auditMetrics(
   metrics.measure('merkle_tree_size', 'Leaves of the Merkle tree.', () => tree?.view.head.size);
   metrics.measure(
     'merkle_tree_failures_total',
-    'Failures to follow the log with the Merkle tree, each of which was retried.',
+    'Retried failures of the Merkle tree to follow the log.',
     () => tree?.failures,
     'counter',
   );
@@ -20,19 +20,22 @@ export function auditMetrics(
     '1 if the last checkpoint could not be signed, for this reason.',
     ['reason'],
   );
-  const cosignedSize = metrics.gauge('cosigned_size', 'Events of the checkpoint that a quorum has cosigned.');
+  const cosignedSize = metrics.gauge(
+    'cosigned_size',
+    'Size of the newest checkpoint that a quorum has cosigned.',
+  );
   const cosignedAt = metrics.gauge(
     'cosigned_timestamp_seconds',
-    'When a quorum of witnesses had cosigned the newest checkpoint, in seconds since 1970.',
+    'Time of the quorum for the newest cosigned checkpoint, in seconds since 1970.',
   );
   const witnessSize = metrics.gauge(
     'witness_size',
-    'Events of the last checkpoint that the witness cosigned.',
+    'Size of the last checkpoint that the witness cosigned.',
     ['witness'],
   );
   const witnessAt = metrics.gauge(
     'witness_timestamp_seconds',
-    'When the witness cosigned last, in seconds since 1970.',
+    'Time of the last cosignature of the witness, in seconds since 1970.',
     ['witness'],
   );
   const witnessFailures = metrics.counter(

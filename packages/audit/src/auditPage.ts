@@ -7,10 +7,10 @@ import { browserModules } from './browserModules.ts';
 import type { Domain } from './domain.ts';
 
 const PAGE = join(import.meta.dirname, 'page');
-/** Of modules: .ts, or .js once they are compiled. */
+/** The extension of modules: .ts, or .js when compiled. */
 const EXTENSION = extname(import.meta.filename);
 
-/** The auditor's page, at /audit. It needs no token. Browsers load the domain from its module. */
+/** The auditor's page, at /audit. Loading it needs no token. Browsers import `domainModule`. */
 export const auditPage = (app: FastifyInstance, domain: Domain, domainModule: URL): Promise<void> =>
   servePage(app, { path: '/audit', readFiles: () => pageFiles(domain, domainModule) });
 

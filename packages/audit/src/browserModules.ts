@@ -5,16 +5,15 @@ import { dirname, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-// Stripping types takes 0.2 s, so a thread does it when a page is first opened; this file is both sides.
+// Stripping types takes 0.2 s, so a thread does it when a page is first opened. This file has the code of both threads.
 
 type Replacements = Record<string, string>;
 
 const IMPORT = /(?<=^(?:import |(?:import|export|\})[^;'"\n]* from )['"])[^'"]+(?=['"];$)/gm;
 
 /**
- * The modules that a page loads, as JavaScript, by path: its entry, as main.ts, and all that are imported from there,
- * below the names of their packages. Some imports are replaced by files.
- * @throws Error if a module imports what browsers do not have
+ * The modules of a page as JavaScript, by path: the entry, as main.ts, and all its imports, below the names of their
+ * packages. `replacements` maps imports to files. @throws Error if a module imports something that browsers do not have
  */
 export async function browserModules(
   entry: string,
@@ -22,19 +21,19 @@ export async function browserModules(
 ): Promise<Map<string, string>> {
   const worker = new Worker(new URL(import.meta.url), { workerData: [entry, replacements] });
   for await (const [message] of on(worker, 'message', { close: ['exit'] }))
-    if (message instanceof Map) return message; // under `node --watch` there are others
+    if (message instanceof Map) return message; // `node --watch` posts other messages
   throw new Error('the thread that strips types has ended');
 }
 
-function modulesOf(entry: string, replacements: Replacements): Map<string, string> {
+function collectModules(entry: string, replacements: Replacements): Map<string, string> {
   const modules = new Map<string, string>();
-  const paths = new Map([[entry, 'main.ts']]); // by file, of those that are added below, too
+  const paths = new Map([[entry, 'main.ts']]); // by file; the loop below adds more
   for (const [file, path] of paths) {
     const { resolve } = createRequire(file);
-    const linked = javaScriptOf(file).replace(IMPORT, (specifier) => {
+    const linked = readJavaScript(file).replace(IMPORT, (specifier) => {
       const imported = replacements[specifier] ?? resolve(specifier);
       if (isBuiltin(imported)) throw new Error(`${path} imports ${specifier}, which browsers do not have`);
-      const importedPath = pathOf(imported);
+      const importedPath = modulePath(imported);
       paths.set(imported, importedPath);
       return `./${relative(dirname(path), importedPath)}`;
     });
@@ -43,18 +42,18 @@ function modulesOf(entry: string, replacements: Replacements): Map<string, strin
   return modules;
 }
 
-function pathOf(file: string): string {
+function modulePath(file: string): string {
   const manifest = findPackageJSON(pathToFileURL(file)) as string;
   const { name } = JSON.parse(readFileSync(manifest, 'utf8'));
   return `${name}/${relative(dirname(manifest), file)}`;
 }
 
-function javaScriptOf(file: string): string {
+function readJavaScript(file: string): string {
   const text = readFileSync(file, 'utf8');
   return file.endsWith('.ts') ? stripTypeScriptTypes(text) : text;
 }
 
 if (!isMainThread && parentPort) {
-  process.emitWarning = () => {}; // that Node's function is experimental: Node itself runs this code with the same one
-  parentPort.postMessage(modulesOf(...(workerData as [string, Replacements])));
+  process.emitWarning = () => {}; // Node's function is experimental, but Node uses it itself to run this code
+  parentPort.postMessage(collectModules(...(workerData as [string, Replacements])));
 }

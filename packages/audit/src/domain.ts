@@ -1,17 +1,17 @@
 import type { StreamNames } from '@event-sourced/event-log/replay';
 
-/** What the events of a stream make, as far as the page shows it. */
+/** The fields that the page shows of an entity, the result of its stream's events. */
 export type Entity = { name: string; tag?: string | undefined };
 
-/** What is known of the app whose events are shown. The page loads it from a module, which runs in browsers. */
+/** What the package needs to know about the app. The page imports it from a module that runs in browsers. */
 export type Domain = {
   title: string;
   /** The command line of the app, such as `npx --no app`. */
   command: string;
   streams: StreamNames;
-  /** The request that creates an entity, shown for an empty log: a path in the API, and JSON. */
+  /** A request that creates an entity, shown for an empty log: a path of the API, and a JSON body. */
   create: { path: string; body: string };
-  /** An entity after one more event of its stream; undefined if there is none. */
+  /** Applies one event of its stream to an entity; undefined if the entity does not exist. */
   evolve(
     entity: Entity | undefined,
     event: { type: string; revision: bigint; data: unknown },

@@ -1,9 +1,9 @@
 import { InFlight } from '@event-sourced/http';
 
 /**
- * How many responses of a kind a user may have in flight. All but tiles and receipts hold about a page in memory
- * until their client has read it; all but tiles occupy the event loop for milliseconds. A monitor reads four
- * tiles and bundles at once.
+ * The maximum number of responses in flight per user, by kind. All except tiles and receipts hold about a page in
+ * memory until the client has read it; all except tiles occupy the event loop for milliseconds. A monitor reads four
+ * tiles or bundles at a time.
  */
 export const MAX_IN_FLIGHT = {
   tiles: 100,
@@ -14,5 +14,5 @@ export const MAX_IN_FLIGHT = {
   'event streams': 20,
 } as const;
 
-export const limitOf = (kind: keyof typeof MAX_IN_FLIGHT): InFlight =>
+export const inFlightLimit = (kind: keyof typeof MAX_IN_FLIGHT): InFlight =>
   new InFlight(kind, MAX_IN_FLIGHT[kind]);

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { browserModules } from '../src/browserModules.ts';
 import type { Entity } from '../src/domain.ts';
-import { barsOf } from '../src/page/bars.ts';
+import { toBars } from '../src/page/bars.ts';
 import { type Change, statesAt } from '../src/page/states.ts';
 import { indentedJson, visible } from '../src/page/text.ts';
 import { Zone } from '../src/page/zone.ts';
@@ -65,7 +65,7 @@ test('bars have every event once, in ranges of one length without gaps', () => {
   const DAY_MS = 86_400_000;
   const YEARS_0_AND_9999 = [Date.parse('0000-01-01T00:00Z'), Date.parse('9999-12-31T23:59Z')];
   for (const times of [[0], [5, 5, 5], [0, 59_999], [3, 40 * DAY_MS, DAY_MS], YEARS_0_AND_9999]) {
-    const bars = barsOf(times);
+    const bars = toBars(times);
     expect(bars.length).toBeGreaterThanOrEqual(30);
     expect(bars.length).toBeLessThanOrEqual(60);
     for (const { from, to, count } of bars)
@@ -73,7 +73,7 @@ test('bars have every event once, in ranges of one length without gaps', () => {
     expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(times.length);
     for (const [i, { from }] of bars.entries()) if (i > 0) expect(from).toBe((bars[i - 1]?.to ?? 0) + 1);
   }
-  expect(barsOf([])).toEqual([]);
+  expect(toBars([])).toEqual([]);
 });
 
 const at = (text: string): number => Date.parse(`2026-03-01T${text}Z`);

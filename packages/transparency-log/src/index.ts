@@ -1,4 +1,4 @@
-// The core: it needs no database, no files and no event log, and runs in browsers, too.
+// The core: it needs no database, files or event log, and also runs in browsers.
 
 export { readAhead } from './entries/readAhead.ts';
 export { readEntriesAfter } from './entries/verifiedEntries.ts';
@@ -7,15 +7,15 @@ export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
-  hashesOfTile,
   inclusionProofFromTiles,
   parseTilePath,
-  rootOfTile,
   TILE_WIDTH,
   type Tile,
   TileMismatch,
   type TileOrEntries,
+  tileHashes,
   tilePath,
+  tileRoot,
   tileWidth,
 } from './merkle/tiles.ts';
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';

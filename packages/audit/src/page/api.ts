@@ -1,10 +1,10 @@
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
 
-/** The service refused a request; the message is its own. */
+/** The service refused a request; the message comes from the service. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;
-  /** The error code of the API, such as 40401; undefined if it is not the service's. */
+  /** The error code of the API, such as 40401; undefined if the response is not from the service. */
   readonly code: number | undefined;
   constructor(status: number, message: string, code?: number) {
     super(message);
@@ -15,7 +15,7 @@ export class ApiError extends Error {
 
 type Options = { headers?: Record<string, string>; signal?: AbortSignal };
 
-/** The HTTP API with the token of the auditor, which is nowhere but here. */
+/** The HTTP API with the auditor's token, which is stored only here. */
 export class Api {
   readonly #token: string;
   readonly #onUnauthorized: (message: string) => void;
@@ -25,13 +25,13 @@ export class Api {
     this.#onUnauthorized = onUnauthorized;
   }
 
-  /** GETs a path; waits out a rate limit. @throws ApiError; TypeError if the service is unavailable */
+  /** GETs a path; waits for the rate limit. @throws ApiError; TypeError if the service is unavailable */
   async get(path: string, options: Options = {}): Promise<Response> {
     const response = await fetch(path, {
       ...options,
       headers: { ...options.headers, authorization: `Bearer ${this.#token}` },
       redirect: 'error',
-      cache: 'no-store', // tiles never change, but whether that is true is what is checked
+      cache: 'no-store', // the check must detect changed tiles
     });
     if (response.ok) return response;
     if (response.status === 429) {
@@ -49,7 +49,7 @@ export class Api {
   }
 }
 
-/** How many events the log has, by its newest checkpoint, else by one of its witnesses; undefined if it has none. */
+/** The size of the log in its latest checkpoint, or else in the cosigned one; undefined if there is none. */
 export async function readLogSize(api: Api, signal: AbortSignal): Promise<number | undefined> {
   const read = async (path: string): Promise<number> =>
     readUnverifiedCheckpoint(await (await api.get(path, { signal })).text()).size;
@@ -58,8 +58,8 @@ export async function readLogSize(api: Api, signal: AbortSignal): Promise<number
     .catch(() => undefined);
 }
 
-/** A sentence. */
-export function messageOf(error: unknown): string {
+/** An error as a sentence. */
+export function errorMessage(error: unknown): string {
   const isUnreachable = error instanceof TypeError;
   const text = isUnreachable ? 'the service cannot be reached' : String((error as Error).message ?? error);
   return text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase()).replace(/(?<![.!?])$/, '.');

@@ -16,13 +16,14 @@ const MIN_BARS = 30;
 
 type TimeRange = { from: number; to: number };
 
-/** The bars of times: how many are in each of the ranges of one length; none without times. */
-export function barsOf(times: readonly number[]): (TimeRange & { count: number })[] {
+/** Counts times in consecutive ranges of equal length; returns no bars without times. */
+export function toBars(times: readonly number[]): (TimeRange & { count: number })[] {
   const first = times.reduce((earliest, time) => Math.min(earliest, time), Number.POSITIVE_INFINITY);
   const last = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);
   if (first > last) return [];
   const barsFor = (step: number): number => Math.floor(last / step) - Math.floor(first / step) + 1;
-  const step = BAR_LENGTHS_MS.find((one) => barsFor(one) <= MAX_BARS) ?? (BAR_LENGTHS_MS.at(-1) as number);
+  const step =
+    BAR_LENGTHS_MS.find((length) => barsFor(length) <= MAX_BARS) ?? (BAR_LENGTHS_MS.at(-1) as number);
   const bars = Math.max(barsFor(step), MIN_BARS);
   const start = (Math.floor(last / step) - bars + 1) * step;
   const counts = new Array<number>(bars).fill(0);

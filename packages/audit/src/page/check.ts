@@ -19,7 +19,7 @@ import {
   type VerifierKey,
   verifyConsistency,
 } from '@event-sourced/transparency-log';
-import { ApiError, messageOf } from './api.ts';
+import { ApiError, errorMessage } from './api.ts';
 import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
 import { eventFacts, mismatchFacts } from './entryFacts.ts';
 import { count, counted, visible } from './text.ts';
@@ -30,12 +30,12 @@ const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
 
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
-/** Checks of the log, computed here from the key that the auditor pastes. */
+/** Checks of the log, computed in the browser from the key that the auditor pastes. */
 export class Check extends View {
   readonly #context: Context;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;
-  /** The latest one that this key has signed. */
+  /** The latest checkpoint with a valid signature of this key. */
   #checkpoint: Checkpoint | undefined;
 
   constructor(section: HTMLElement, context: Context) {
@@ -64,7 +64,7 @@ export class Check extends View {
     this.find('.steps').hidden = !hasTree;
   }
 
-  /** The key that the service states, which another service in its place would state as well. */
+  /** The key that the service states. An impostor could state it as well. */
   async #ownKey(): Promise<string | undefined> {
     try {
       return (await (await this.api.get('log-key')).text()).trim();
@@ -84,7 +84,12 @@ export class Check extends View {
       this.#assertSubmitted(key);
       const states = facts([['The service states', ownKey && visible(ownKey)]]);
       if (text === ownKey) this.#show(card, true, 'The service states the same key.');
-      else this.#alarm(card, 'The service states another key. One of them is not that of this log.', states);
+      else
+        this.#alarm(
+          card,
+          'The service states a different key. One of them is not the key of this log.',
+          states,
+        );
       card = 'checkpoint';
       await this.#update(key);
     } catch (error) {
@@ -93,7 +98,7 @@ export class Check extends View {
       const lacksEd25519 = error instanceof DOMException && error.name === 'NotSupportedError';
       const text = lacksEd25519
         ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
-        : messageOf(error);
+        : errorMessage(error);
       if (error instanceof NotVerified && card === 'checkpoint') this.#alarm(card, text);
       else this.#show(card, false, text);
     }
@@ -150,8 +155,8 @@ export class Check extends View {
     } catch (error) {
       if (!this.#checkpoint) return;
       if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
-      else if (!(error instanceof TileMismatch)) this.#show('whole', false, messageOf(error));
-      else this.#alarm('whole', messageOf(error), ...mismatchFacts(error, this.#context));
+      else if (!(error instanceof TileMismatch)) this.#show('whole', false, errorMessage(error));
+      else this.#alarm('whole', errorMessage(error), ...mismatchFacts(error, this.#context));
     } finally {
       showReading(false);
     }
@@ -177,7 +182,7 @@ export class Check extends View {
         await this.#compare(key, earlier, `The checkpoint of ${counted(earlier.size, 'event')}`);
       }
     } catch (error) {
-      if (this.#key === key) this.#show('evidence', false, `File ${file.name}: ${messageOf(error)}`);
+      if (this.#key === key) this.#show('evidence', false, `File ${file.name}: ${errorMessage(error)}`);
     }
   }
 
@@ -192,7 +197,7 @@ export class Check extends View {
     }
     const problem = isShorter
       ? `the log lost events: it has signed ${counted(earlier.size, 'event')}, and now signs ${count(later.size)}`
-      : 'the log does not begin with it any more: events were altered, removed or inserted, or its tiles are false';
+      : 'the log no longer begins with it: events were altered, removed or inserted, or its tiles are false';
     const heads = { 'Size and root in the file': earlier, 'Size and root of the log': later };
     const roots = Object.entries(heads).map(([name, head]) => [name, formatTreeHead(head)] as const);
     this.#alarm('evidence', `${what} is signed, but ${problem}.`, facts(roots), ...shown);
@@ -211,9 +216,9 @@ export class Check extends View {
     this.find(`#${card} .result`).replaceChildren(line, ...more);
   }
 
-  /** What is found with a key must not be shown with another one. @throws Error */
+  /** Results for one key must not be shown with another key. @throws Error */
   #assertSubmitted(key: VerifierKey): void {
-    if (this.#key !== key) throw new Error('Another key was submitted meanwhile.');
+    if (this.#key !== key) throw new Error('A different key was submitted meanwhile.');
   }
 
   #forget(): void {

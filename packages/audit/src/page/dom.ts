@@ -3,18 +3,18 @@ import { beginning, count, visible } from './text.ts';
 const MAX_TEXT_CHARACTERS = 4_000;
 const MAX_CELL_CHARACTERS = 120;
 
-/** The one element that matches a selector. @throws Error if there is none */
+/** The element that matches a selector. @throws Error if there is none */
 export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
   const element = parent.querySelector<E>(selector);
   if (!element) throw new Error(`the page has no ${selector}`);
   return element;
 }
 
-/** Of alphabets that are written from right to left: https://www.unicode.org/reports/tr44/#Bidi_Class_Values */
+/** Characters that are written from right to left: https://www.unicode.org/reports/tr44/#Bidi_Class_Values */
 const RTL = '[\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}]';
 const RTL_WORDS = new RegExp(`(${RTL}+(?: ${RTL}+)*)`, 'u');
 
-/** A text in which words from right to left do not change the order of what is around them. */
+/** Isolates words that are written from right to left: they must not change the order of the text around them. */
 export function isolated(text: string): (Node | string)[] {
   return text.split(RTL_WORDS).map((part, i) => {
     if (i % 2 === 0) return part;
@@ -24,7 +24,7 @@ export function isolated(text: string): (Node | string)[] {
   });
 }
 
-/** An element of a class with these children; text becomes text, never markup. */
+/** Creates an element with a class and children; text is never parsed as markup. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   name: K,
   className = '',
@@ -61,7 +61,7 @@ export function copyButton(label: string, text: string, status: HTMLElement): HT
   });
 }
 
-/** Adds a button that opens the browser's calendar to a field of a time. */
+/** Adds a button to a time field that opens the browser's calendar. */
 export function addPicker(field: HTMLInputElement): void {
   const picker = make('input', 'picker');
   picker.type = 'datetime-local';
@@ -85,7 +85,7 @@ export function saveFile(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Makes elements reachable by the keyboard as one stop, within which arrow keys move. */
+/** Makes a group of elements one stop of the Tab key; arrow keys move within the group. */
 export function moveByArrows(container: HTMLElement, selector: string, [back, on]: [string, string]): void {
   container.addEventListener('keydown', (event) => {
     const step = { [back]: -1, [on]: 1 }[event.key];
@@ -94,12 +94,12 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
     const to = all[from + (step ?? 0)];
     if (step === undefined || from === -1 || !to) return;
     event.preventDefault();
-    for (const one of all) one.tabIndex = one === to ? 0 : -1;
+    for (const element of all) element.tabIndex = element === to ? 0 : -1;
     to.focus();
   });
 }
 
-/** A text of an event within a line, or nothing, in its own direction, which has no effect on what is around it. */
+/** A text of an event within a line, possibly empty; its direction does not affect the text around it. */
 export function cellText(value: unknown): HTMLElement {
   const text = typeof value === 'string' ? value : '';
   const element = make('bdi');
@@ -108,12 +108,12 @@ export function cellText(value: unknown): HTMLElement {
   return element;
 }
 
-/** The name of a stream, whose parts stay in their order. */
+/** The name of a stream; its parts keep their order. */
 export function streamName(text: string): HTMLElement {
   return make('span', '', visible(beginning(text, MAX_CELL_CHARACTERS)));
 }
 
-/** Names and what they stand for; what is not known is left out. */
+/** A list of names and values; omits missing values. */
 export function facts(entries: Iterable<readonly [string, Node | string | undefined]>): HTMLDListElement {
   const list = make('dl');
   for (const [name, value] of entries)
@@ -125,7 +125,7 @@ export function chip(value: unknown): Node | string {
   return typeof value === 'string' ? make('span', 'chip', cellText(value)) : '';
 }
 
-/** A text of several lines; if it is long, its beginning and a button that shows all. */
+/** A text of several lines; of a long text, its beginning and a button that shows all. */
 export function longText(text: string): HTMLPreElement {
   const shown = make('span', '', beginning(text, MAX_TEXT_CHARACTERS));
   const element = make('pre', '', shown);

@@ -1,9 +1,9 @@
 import {
-  hashesOfTile,
   leafHash,
   parseEntryBundle,
-  rootOfTile,
   type TileMismatch,
+  tileHashes,
+  tileRoot,
 } from '@event-sourced/transparency-log';
 import { cellText, facts, longText, make, streamName } from './dom.ts';
 import { parseTime, visible } from './text.ts';
@@ -29,19 +29,19 @@ export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domai
     });
     return [facts([['stream', streamName(stream)], ...texts]), shown];
   } catch {
-    return [shown]; // not an event of this service
+    return [shown]; // the entry is not an event of this service
   }
 }
 
-/** What differs of tiles or entries: both hashes, the first event that differs, and the paths. */
+/** Describes a mismatch of tiles or entries: both hashes, the first differing event, and the paths. */
 export function mismatchFacts({ received }: TileMismatch, context: Parameters<typeof eventFacts>[1]): Node[] {
   const paths = make('p', 'hash', [...received.keys()].join(', '));
   const [[path = '', bytes] = [], [, tile] = []] = [...received];
   if (!bytes) return [paths];
-  if (received.size === 1) return [facts([['Hash of the tile', rootOfTile(bytes)]]), paths];
+  if (received.size === 1) return [facts([['Hash of the tile', tileRoot(bytes)]]), paths];
   if (!path.startsWith('tile/entries/')) return [paths];
-  const inTree = hashesOfTile(tile ?? Buffer.alloc(0));
-  for (const [i, entry] of entriesOf(bytes).entries()) {
+  const inTree = tileHashes(tile ?? Buffer.alloc(0));
+  for (const [i, entry] of parseEntries(bytes).entries()) {
     const hash = leafHash(entry);
     if (hash === inTree[i]) continue;
     const hashes = facts(Object.entries({ 'Hash of the entry': hash, 'Hash in the tree': inTree[i] }));
@@ -50,8 +50,8 @@ export function mismatchFacts({ received }: TileMismatch, context: Parameters<ty
   return [paths];
 }
 
-/** None if the bytes are malformed. */
-function entriesOf(bundle: Buffer): Buffer[] {
+/** The entries of a bundle; none if it is malformed. */
+function parseEntries(bundle: Buffer): Buffer[] {
   try {
     return parseEntryBundle(bundle);
   } catch {

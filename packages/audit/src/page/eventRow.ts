@@ -1,20 +1,20 @@
-import { ApiError, messageOf } from './api.ts';
+import { ApiError, errorMessage } from './api.ts';
 import { button, cellText, chip, copyButton, link, longText, make, saveFile, streamName } from './dom.ts';
 import type { ShownEvent } from './events.ts';
 import { indentedJson } from './text.ts';
 import type { Context } from './view.ts';
 
-/** The error code of a path that the service does not have. */
+/** The error code of an unknown path. */
 const NOT_FOUND = 40401;
 
 export type Actions = Context & {
   /** The URL of the events that match these filters. */
-  urlOf: (fields: Record<string, string>) => string;
-  /** The URL of what a user had at a time in RFC 3339, by default now. */
-  urlOfStates: (fields: { user: string; at: string }) => string;
+  url: (fields: Record<string, string>) => string;
+  /** The URL of a user's entities at a time in RFC 3339, by default now. */
+  statesUrl: (fields: { user: string; at: string }) => string;
 };
 
-/** The row of an event; it opens to show the event's JSON. */
+/** The row of an event. Clicking it shows the event's JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
   const entity = actions.domain.streams.parse(subject);
@@ -47,7 +47,7 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
 
 function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { json, subject, type, position } = event;
-  const { api, domain, urlOf, urlOfStates } = actions;
+  const { api, domain, url, statesUrl } = actions;
   const time = Number.isFinite(event.time) ? new Date(event.time).toISOString() : '';
   const text = indentedJson(json);
   const status = make('output', 'status');
@@ -64,16 +64,16 @@ function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
         const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;
         status.textContent = hasNoTree
           ? 'The service has no Merkle tree, so it gives no receipts.'
-          : messageOf(error);
+          : errorMessage(error);
       }
     };
     controls.push(
       button('Receipt', saveReceipt),
-      link('Only this user', urlOf({ user: entity.user })),
-      link(`This user’s ${domain.streams.noun}s then`, urlOfStates({ user: entity.user, at: time })),
+      link('Only this user', url({ user: entity.user })),
+      link(`This user’s ${domain.streams.noun}s then`, statesUrl({ user: entity.user, at: time })),
     );
   }
-  controls.push(link('Link to this event', urlOf(fields)));
+  controls.push(link('Link to this event', url(fields)));
   const cell = make('td', '', make('p', 'actions', ...controls, status), longText(text));
   cell.colSpan = 7;
   return make('tr', 'detail', cell);

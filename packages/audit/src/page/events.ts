@@ -1,12 +1,12 @@
 import type { Api } from './api.ts';
 import { parseTime } from './text.ts';
 
-/** An event as it is shown; `json` is its CloudEvent as received, of which nothing is lost. */
+/** An event to show; `json` is its CloudEvent, exactly as received. */
 export type ShownEvent = {
   position: bigint;
   json: string;
   type: string;
-  /** When it occurred, in milliseconds since 1970; NaN if it does not say. */
+  /** When the event occurred, in milliseconds since 1970; NaN if it has no time. */
   time: number;
   subject: string;
   revision: bigint;
@@ -26,10 +26,10 @@ export function parseEvent(json: string): ShownEvent {
   };
 }
 
-/** A page of events, newest first, and the query of the next one. */
+/** A page of events, newest first, and the query of the next page. */
 export type EventPage = { events: ShownEvent[]; next: string | undefined };
 
-/** Reads a page; its Link has the next one (RFC 8288). @throws ApiError */
+/** Reads a page. Its Link names the next page (RFC 8288). @throws ApiError */
 export async function readPage(
   api: Api,
   query: URLSearchParams | string,
@@ -42,8 +42,8 @@ export async function readPage(
   return { events: lines.map(parseEvent), next };
 }
 
-/** The lines of a response, without their ends. A last line that does not end is left out. */
-export async function* linesOf({ body }: Response): AsyncGenerator<string> {
+/** The lines of a response, without line ends. Omits an incomplete last line. */
+export async function* readLines({ body }: Response): AsyncGenerator<string> {
   let rest = '';
   // Safari 18 has no asynchronous iterator of streams.
   const reader = (body as ReadableStream<BufferSource>).pipeThrough(new TextDecoderStream()).getReader();

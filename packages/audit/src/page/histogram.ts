@@ -1,4 +1,4 @@
-import { barsOf } from './bars.ts';
+import { toBars } from './bars.ts';
 import { button, find, make } from './dom.ts';
 import { counted } from './text.ts';
 import type { Zone } from './zone.ts';
@@ -9,9 +9,9 @@ export function showHistogram(
   zone: Zone,
   onSelect: (range: { since: string; until: string }) => void,
 ): void {
-  const bars = barsOf(times);
+  const bars = toBars(times);
   const most = Math.max(...bars.map(({ count }) => count));
-  const barOf = ({ from, to, count }: (typeof bars)[number]): HTMLElement => {
+  const createBar = ({ from, to, count }: (typeof bars)[number]): HTMLElement => {
     if (count === 0) return make('span');
     const [since = '', until = ''] = [from, to].map((time) => new Date(time).toISOString());
     const bar = button(make('i'), () => onSelect({ since, until }));
@@ -22,7 +22,7 @@ export function showHistogram(
   };
   const container = find(figure, '.bars');
   const focused = [...container.children].indexOf(document.activeElement as Element);
-  container.replaceChildren(...bars.map(barOf));
+  container.replaceChildren(...bars.map(createBar));
   const last = [...container.querySelectorAll('button')].at(-1);
   if (last) last.tabIndex = 0;
   (container.children[focused] as HTMLElement | undefined)?.focus();

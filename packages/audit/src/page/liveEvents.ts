@@ -1,5 +1,5 @@
-import { type Api, ApiError, messageOf, pause } from './api.ts';
-import { linesOf, parseEvent, type ShownEvent } from './events.ts';
+import { type Api, ApiError, errorMessage, pause } from './api.ts';
+import { parseEvent, readLines, type ShownEvent } from './events.ts';
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
@@ -28,7 +28,7 @@ export async function followEvents(
       const response = await api.get(`events?${query}`, { headers, signal });
       onState('Live');
       retryMs = FIRST_RETRY_MS;
-      for await (const line of linesOf(response)) {
+      for await (const line of readLines(response)) {
         if (line.startsWith('id: ')) headers['last-event-id'] = line.slice('id: '.length);
         else if (line.startsWith('data: ')) onEvent(parseEvent(line.slice('data: '.length)));
       }
@@ -36,7 +36,7 @@ export async function followEvents(
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status < 500) throw error;
-      onState('Reconnecting', messageOf(error));
+      onState('Reconnecting', errorMessage(error));
     }
     await pause(retryMs, signal);
   }

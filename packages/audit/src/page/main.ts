@@ -1,6 +1,6 @@
 import './node/globals.ts';
 import { domain } from 'audit:domain';
-import { Api, messageOf } from './api.ts';
+import { Api, errorMessage } from './api.ts';
 import { Check } from './check.ts';
 import { find } from './dom.ts';
 import type { Actions } from './eventRow.ts';
@@ -9,30 +9,30 @@ import { Timeline } from './timeline.ts';
 import type { View } from './view.ts';
 import { Zone } from './zone.ts';
 
-/** What the oldest supported browsers have; docs/auditing.md lists them. */
+/** Features of the oldest supported browsers; docs/auditing.md lists the browsers. */
 const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
 
-/** The page without a token and without anything of the log. */
+/** The initial page, without a token or data of the log. */
 const signedOut = find(document, 'main').cloneNode(true);
 
 const zone = new Zone();
 let views: ReadonlyMap<string, View> | undefined;
-/** To sign in; only the last one counts, and none after a sign-out. */
+/** The number of attempts to sign in. Only the last attempt counts; a sign-out invalidates it. */
 let attempts = 0;
 
 const section = (id: string): HTMLElement => find(document, `#${id}`);
-const viewOf = (hash: string): string => hash.replace(/\?.*/s, '');
+const viewName = (hash: string): string => hash.replace(/\?.*/s, '');
 
-/** Shows the view of the fragment, by default the first one. */
+/** Shows the view that the fragment names, by default the first view. */
 function show(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>('nav a')];
-  const named = links.find(({ hash }) => viewOf(hash) === viewOf(location.hash));
+  const named = links.find(({ hash }) => viewName(hash) === viewName(location.hash));
   const link = named ?? (links[0] as HTMLAnchorElement);
-  link.setAttribute('href', named ? location.hash : viewOf(link.hash)); // it leads back to the same filters
-  for (const one of links) one.ariaCurrent = one === link ? 'page' : null;
-  const current = views ? viewOf(link.hash) : '#sign-in';
-  for (const one of document.querySelectorAll<HTMLElement>('main > section'))
-    one.hidden = `#${one.id}` !== current;
+  link.setAttribute('href', named ? location.hash : viewName(link.hash)); // the link keeps the current filters
+  for (const other of links) other.ariaCurrent = other === link ? 'page' : null;
+  const current = views ? viewName(link.hash) : '#sign-in';
+  for (const section of document.querySelectorAll<HTMLElement>('main > section'))
+    section.hidden = `#${section.id}` !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !views;
   views?.get(current)?.open(link.hash);
 }
@@ -54,16 +54,16 @@ async function signIn(): Promise<void> {
   try {
     await api.get('events?limit=0');
   } catch (error) {
-    if (attempt === attempts) showProblem(messageOf(error));
+    if (attempt === attempts) showProblem(errorMessage(error));
     return;
   }
   if (attempt !== attempts) return;
   token.value = '';
   const context = { api, domain, zone };
   const pointInTime = new PointInTime(section('point-in-time'), context);
-  const urlOfStates: Actions['urlOfStates'] = (fields) => pointInTime.urlOf(fields);
+  const statesUrl: Actions['statesUrl'] = (fields) => pointInTime.url(fields);
   views = new Map<string, View>([
-    ['#timeline', new Timeline(section('timeline'), { ...context, urlOfStates })],
+    ['#timeline', new Timeline(section('timeline'), { ...context, statesUrl })],
     ['#point-in-time', pointInTime],
     ['#check', new Check(section('check'), context)],
   ]);

@@ -1,12 +1,12 @@
 import type { Domain, Entity } from '../domain.ts';
 import { cellText, chip, link, make } from './dom.ts';
-import { linesOf, parseEvent, readPage } from './events.ts';
+import { parseEvent, readLines, readPage } from './events.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, parseTime } from './text.ts';
 import { type Context, View } from './view.ts';
 
 const PAGE_SIZE = 500;
-/** Users to choose from are those of the newest events. */
+/** The page offers the users of this number of newest events. */
 const MAX_EVENTS = 1_000;
 const MAX_USERS = 100;
 
@@ -28,7 +28,7 @@ export class PointInTime extends View {
     this.find('.more').onclick = () => this.#show(this.#rows + PAGE_SIZE);
   }
 
-  /** Shows the entities of a user at a time, by default the last one; without a user, those to choose from. */
+  /** Shows the entities of a user at a time, by default after the last event; without a user, lists users to choose. */
   protected async show(): Promise<void> {
     const signal = this.load();
     try {
@@ -57,7 +57,7 @@ export class PointInTime extends View {
     const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
     const links = [...users]
       .slice(0, MAX_USERS)
-      .map((user) => link(cellText(user), this.urlOf({ ...this.given, user }), 'chip'));
+      .map((user) => link(cellText(user), this.url({ ...this.given, user }), 'chip'));
     const text = `Users of the newest ${counted(events.length, 'event')}:`;
     this.find('.users').replaceChildren(events.length === 0 ? 'The log is empty.' : text, ...links);
     this.find('.state').hidden = true;
@@ -69,7 +69,7 @@ export class PointInTime extends View {
     const changes: Change[] = [];
     const entities = new Map<string, Entity | undefined>();
     const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
-    for await (const line of linesOf(response)) {
+    for await (const line of readLines(response)) {
       const { type, revision, data, time, subject } = parseEvent(line);
       const stream = streams.parse(subject);
       if (stream?.user !== user) continue;
@@ -103,13 +103,13 @@ export class PointInTime extends View {
     this.find('.when').textContent = this.#slider.ariaValueText;
     const ends = zone.formatEnds(first - 1, this.#times.at(-1) ?? first);
     this.find('.axis').replaceChildren(...ends.map((end) => make('span', '', end)));
-    this.find('tbody').replaceChildren(...states.slice(0, rows).map((state) => this.#rowOf(state)));
+    this.find('tbody').replaceChildren(...states.slice(0, rows).map((state) => this.#createRow(state)));
     const more = this.find('.more');
     more.hidden = states.length <= rows;
     more.textContent = `Show more of ${counted(states.length, noun)}`;
   }
 
-  #rowOf({ id, entity, since, changed }: State): HTMLTableRowElement {
+  #createRow({ id, entity, since, changed }: State): HTMLTableRowElement {
     return make(
       'tr',
       changed === this.#at ? 'new' : '',

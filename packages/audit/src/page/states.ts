@@ -5,7 +5,7 @@ export type Change = { id: string; type: string; revision: bigint; data: unknown
 /** An entity with the times of its first and its last event. */
 export type State = { id: string; entity: Entity; since: number; changed: number };
 
-/** The entities at a time, in the order in which they were created. */
+/** The entities at a time, in order of creation. */
 export function statesAt(changes: readonly Change[], time: number, evolve: Domain['evolve']): State[] {
   const states = new Map<string, State>();
   for (const change of changes) {

@@ -1,9 +1,9 @@
-// Texts of events are shown as they are, whatever they hold.
+// Texts of events are shown exactly, with invisible characters made visible.
 
-/** What cannot be seen, or changes the direction of other text: controls, formats, separators, lone surrogates. */
+/** Invisible characters, and characters that change the direction of text: controls, formats, separators. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** A text with characters that cannot be seen replaced by their code point, such as [U+202E]. */
+/** Replaces invisible characters in a text by their code points, such as [U+202E]. */
 export function visible(text: string): string {
   return text.replace(
     INVISIBLE,
@@ -11,7 +11,7 @@ export function visible(text: string): string {
   );
 }
 
-/** The JSON of an event, indented, digit by digit, with escapes for characters that cannot be seen. */
+/** The indented JSON of an event, with exact numbers, and escape sequences for invisible characters. */
 export function indentedJson(json: string): string {
   const value = JSON.parse(json, exact as (key: string, value: unknown) => unknown);
   const escaped = (codeUnit: string): string => `\\u${hex(codeUnit.charCodeAt(0))}`;
@@ -28,7 +28,7 @@ function exact(_key: string, value: unknown, { source }: { source: string }): un
 }
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
 
-/** The first characters of a text; no pair of surrogates is divided. */
+/** The first characters of a text, without splitting a surrogate pair. */
 export function beginning(text: string, length: number): string {
   const cut = text.slice(0, length);
   return text.length > length && !cut.isWellFormed() ? cut.slice(0, -1) : cut;

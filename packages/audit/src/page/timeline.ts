@@ -7,41 +7,41 @@ import { followEvents, type LiveState } from './liveEvents.ts';
 import { count, counted } from './text.ts';
 import { View } from './view.ts';
 
-/** Events of a page, which are in the document; while they arrive, up to twice as many. */
+/** The number of events of a page in the document; live events can double it. */
 const PAGE_SIZE = 200;
-/** Times in the bars: those of the newest events that were loaded. */
+/** The maximum number of times in the bars, of the newest loaded events. */
 const MAX_TIMES = 100_000;
 const MAX_TYPES = 100;
 const REFRESH_INTERVAL_MS = 100;
-/** The service has a checkpoint of all events after a second. */
+/** A second later, the service has a checkpoint with all events. */
 const SIZE_DELAY_MS = 1_500;
 
-/** The events of the log, newest first: a page of them, and those that arrive. */
+/** The events of the log, newest first: a page, and live events. */
 export class Timeline extends View {
   readonly #actions: Actions;
   readonly #rows = this.find('tbody');
   readonly #types = this.find<HTMLDataListElement>('datalist');
-  /** The queries of the pages up to this one, and of the next one. */
+  /** The queries of all pages up to the current one, and of the next page. */
   #pages: string[] = [];
   #index = 0;
-  /** The position of the last event of the log when the filters were set; later ones arrive. */
+  /** The position of the last event when the filters were set; later events arrive live. */
   #end = -1n;
   #oldest: bigint | undefined;
-  /** Events that match the filters, of those that were searched; all were searched if it is complete. */
+  /** The number of searched events that match the filters; `#isComplete` if all events were searched. */
   #matching = 0;
   #isComplete = false;
   #logSize: number | undefined;
   /** In log order. */
   #times: number[] = [];
-  /** Events that are shown together, with those that arrive until then. */
+  /** Live events that will be shown together. */
   #arrived: ShownEvent[] = [];
-  /** Events that arrived while an older page is shown. */
+  /** The number of events that arrived while an older page is shown. */
   #unseen = 0;
   #sizeTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(section: HTMLElement, actions: Omit<Actions, 'urlOf'>) {
+  constructor(section: HTMLElement, actions: Omit<Actions, 'url'>) {
     super(section, actions);
-    this.#actions = { ...actions, urlOf: (fields) => this.urlOf(fields) };
+    this.#actions = { ...actions, url: (fields) => this.url(fields) };
     this.find('.base').textContent = new URL('.', location.href).href;
     moveByArrows(this.find('.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
     moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
@@ -60,7 +60,7 @@ export class Timeline extends View {
     this.#showState('Connecting');
     try {
       const query = this.query();
-      // The filters may leave out the last event of the log.
+      // The filters may exclude the last event of the log.
       const last = await readPage(api, 'order=descending&limit=1', signal);
       const end = last.events[0]?.position;
       const newest = `${new URLSearchParams([...query, ['order', 'descending'], ['limit', `${PAGE_SIZE}`]])}`;
@@ -84,7 +84,7 @@ export class Timeline extends View {
     }
   }
 
-  /** Shows a page, which may take several responses: where few events match, each has few or none. */
+  /** Shows a page, possibly from several responses: if few events match, a response has few or none. */
   async #showPage(index: number, first?: EventPage): Promise<void> {
     const { signal } = this.loading;
     for (const name of ['newest', 'newer', 'older']) this.#enable(name, false);
@@ -120,7 +120,7 @@ export class Timeline extends View {
 
   #showArrived(): void {
     const arrived = this.#arrived.splice(0);
-    if (arrived.length === 0) return; // the filters were set meanwhile
+    if (arrived.length === 0) return; // the filters were changed meanwhile
     this.#chart([], arrived);
     if (this.#index === 0) {
       const rows = arrived.slice(-PAGE_SIZE).map((event) => eventRow(event, this.#actions));
@@ -134,7 +134,7 @@ export class Timeline extends View {
     this.#showLogSizeSoon();
   }
 
-  /** Shows the size of the log when it has the events that have arrived; again, if others arrive until then. */
+  /** Shows the size of the log when it includes the arrived events; repeats if more arrive in the meantime. */
   #showLogSizeSoon(): void {
     const matching = this.#matching;
     this.#sizeTimer ??= setTimeout(() => {
@@ -152,7 +152,7 @@ export class Timeline extends View {
     this.#showCount();
   }
 
-  /** Removes the oldest rows if there are too many; the next page begins after those that stay. */
+  /** Removes the oldest rows if there are too many; the next page starts after the remaining rows. */
   #trim(): void {
     const all = this.#rows.querySelectorAll<HTMLElement>('.event');
     if (all.length <= 2 * PAGE_SIZE) return;
@@ -163,7 +163,7 @@ export class Timeline extends View {
     this.#pages = [first, `${first}&before=${all[PAGE_SIZE - 1]?.dataset.position}`];
   }
 
-  /** Adds events to the bars: earlier ones, newest first, and later ones in log order. */
+  /** Adds events to the bars: earlier events, newest first, and later events in log order. */
   #chart(earlier: readonly ShownEvent[], later: readonly ShownEvent[] = []): void {
     const events = [...earlier.toReversed(), ...later];
     const times = events.map(({ time }) => time).filter(Number.isFinite);
@@ -176,7 +176,7 @@ export class Timeline extends View {
     this.#types.append(...added.slice(0, MAX_TYPES - known.size).map((type) => new Option('', type)));
   }
 
-  /** Opens the row whose link was followed. */
+  /** Opens the row that the URL names. */
   #openNamedRow(): void {
     const position = new URLSearchParams(location.hash.split('?')[1]).get('position') ?? '';
     const row = this.#rows.querySelector<HTMLElement>(`[data-position="${CSS.escape(position)}"]`);

@@ -1,16 +1,16 @@
 import type { Domain } from '../domain.ts';
-import { type Api, messageOf } from './api.ts';
+import { type Api, errorMessage } from './api.ts';
 import { addPicker, find, isolated } from './dom.ts';
 import type { Zone } from './zone.ts';
 
 export type Context = { api: Api; domain: Domain; zone: Zone };
 
-/** A message that is about a field begins with its name. */
+/** A message about a field starts with the name of the field. */
 const FIELD = /^(?:The log has no event of the )?(user|id|type|since|until|at)\b/i;
 
 /**
- * A section of the page, for an auditor who is signed in. The fields of its filters are in the fragment of the URL, such
- * as #timeline?user=alice, so that Back works, and a view can be sent. They are as untrusted as what is typed.
+ * A section of the page for a signed-in auditor. The fields of its filters are in the fragment of the URL, such as
+ * #timeline?user=alice, so that Back works and a view can be shared. Like typed text, they need validation.
  */
 export abstract class View {
   protected readonly section: HTMLElement;
@@ -18,7 +18,7 @@ export abstract class View {
   protected readonly zone: Zone;
   /** Aborts what is being loaded. */
   protected loading = new AbortController();
-  /** The fields as they are in the URL. */
+  /** The fields in the URL. */
   protected given: Record<string, string> = {};
   readonly #fields: readonly HTMLInputElement[];
   /** The fragment that is shown. */
@@ -33,10 +33,10 @@ export abstract class View {
     this.find('form').onsubmit = () => this.go(this.#typed());
   }
 
-  /** Shows the given fields. */
+  /** Shows the results for the fields in `given`. */
   protected abstract show(): Promise<void>;
 
-  /** Shows the fields of a fragment, unless they are shown. */
+  /** Shows the fields of a fragment, unless they are already shown. */
   open(fragment: string): void {
     if (fragment === this.#shown) return;
     this.#fill(fragment);
@@ -53,33 +53,33 @@ export abstract class View {
     }
   }
 
-  /** What is shown is no longer up to date. */
+  /** Marks the shown results as outdated. */
   expire(): void {
     this.#shown = undefined;
   }
 
   /** Shows these fields, and adds them to the history. */
   go(fields: Record<string, string>): void {
-    const fragment = this.urlOf(fields);
+    const fragment = this.url(fields);
     this.expire();
     if (fragment === location.hash) this.open(fragment);
     else location.hash = fragment;
   }
 
-  /** Replaces the URL by that of fields that are shown. */
+  /** Replaces the URL by the URL of these fields, which are already shown. */
   protected replaceUrl(fields: Record<string, string>): void {
-    const fragment = this.urlOf(fields);
+    const fragment = this.url(fields);
     this.#fill(fragment);
     location.replace(fragment);
   }
 
-  /** The URL of a view, relative to the page. */
-  urlOf(fields: Record<string, string>): string {
+  /** The URL of this view with these fields, relative to the page. */
+  url(fields: Record<string, string>): string {
     const given = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== ''));
     return `#${this.section.id}${given.size > 0 ? '?' : ''}${given}`;
   }
 
-  /** The fields as they are in a URL. One that was not changed stays as it was: its text may be less exact. */
+  /** The fields for a URL. An unchanged field keeps its value in the URL: its text may be less exact. */
   #typed(): Record<string, string> {
     const typed = this.#fields.map(({ name, value, defaultValue, dataset: { time } }) => {
       if (value === defaultValue) return [name, this.given[name] ?? ''];
@@ -89,7 +89,7 @@ export abstract class View {
     return Object.fromEntries(typed);
   }
 
-  /** The fields that are given, with times in RFC 3339. @throws RangeError */
+  /** The fields in `given`, with times in RFC 3339. @throws RangeError */
   protected query(): URLSearchParams {
     const query = new URLSearchParams();
     for (const { name, dataset } of this.#fields) {
@@ -105,7 +105,7 @@ export abstract class View {
     this.loading.abort();
   }
 
-  /** Starts to load results. Those that are shown stay, dimmed, until there are others. */
+  /** Starts loading results. The shown results stay, dimmed, until new results arrive. */
   protected load(): AbortSignal {
     this.showError();
     this.find('.results').inert = true;
@@ -131,10 +131,10 @@ export abstract class View {
     return this.find<HTMLInputElement>(`[name="${name}"]`);
   }
 
-  /** Shows why something was refused, at the field that was, or that nothing was. */
+  /** Shows an error at the field that caused it; without an error, removes the message. */
   protected showError(error?: unknown): void {
     const problem = this.find('.problem');
-    const message = error === undefined ? '' : messageOf(error);
+    const message = error === undefined ? '' : errorMessage(error);
     const [, name] = FIELD.exec(message) ?? [];
     for (const field of this.#fields) {
       const isRefused = field.name === name?.toLowerCase();

@@ -20,7 +20,7 @@ export function checkpointRoutes(
         tags: ['audit'],
         summary: 'The public key of the log',
         description:
-          'Checkpoints and receipts are verified by it. Auditors get it from a person they trust, and compare.',
+          'It verifies checkpoints and receipts. Auditors should get it from a person they trust, and compare.',
         response: { 200: text('A verifier key (C2SP signed-note).', examples.logKey) },
       },
     },
@@ -36,7 +36,7 @@ export function checkpointRoutes(
         ...FOR_AUDITORS,
         summary: 'Size and root of the log, signed',
         description:
-          'With witnesses, the newest checkpoint that a quorum of them has signed, too; with `latest`, the newest one.',
+          'With witnesses, the newest checkpoint that a quorum has cosigned; with `latest`, the newest checkpoint of the log.',
         querystring: Type.Object({ latest: Type.Optional(Type.Enum(['', 'true'])) }),
         response: { 200: text('A checkpoint (C2SP tlog-checkpoint).', examples.checkpoint) },
         errors: [

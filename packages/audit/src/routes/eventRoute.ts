@@ -9,7 +9,7 @@ import type { Checkpoints } from '@event-sourced/transparency-log/signer';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
 import type { AuditOptions } from '../audit.ts';
-import { limitOf } from '../limits.ts';
+import { inFlightLimit } from '../limits.ts';
 import { EVENT_STREAM, eventSchema, NDJSON } from './eventSchema.ts';
 import { messages } from './eventStream.ts';
 import { isDescending, newestEvents, type OrderedEventQuery } from './newestEvents.ts';
@@ -23,9 +23,9 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
   const { log, source, domain, fairQueue, now, metrics } = options;
   const { streams } = domain;
   const limits = {
-    replays: limitOf('replays'),
-    pages: limitOf('pages of events'),
-    streams: limitOf('event streams'),
+    replays: inFlightLimit('replays'),
+    pages: inFlightLimit('pages of events'),
+    streams: inFlightLimit('event streams'),
   };
   metrics?.measure(
     'event_streams',
@@ -44,7 +44,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
     async (request, reply) => {
       const { user, query, headers, method, raw } = request;
       const descending = isDescending(query);
-      const live = mediaTypeOf(request, descending) === EVENT_STREAM;
+      const live = preferredMediaType(request, descending) === EVENT_STREAM;
       const limit = descending ? limits.pages : live ? limits.streams : limits.replays;
       if (!limit.add(user, reply.raw)) return reply.send();
       const disconnected = new AbortController();
@@ -52,7 +52,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
       const { signal } = disconnected;
       const turn: Turn = (share) => fairQueue.next(user, share);
       if (descending) {
-        // A page is read before it is sent, so an error has its status.
+        // The page is read before the response, so an error can set the status.
         const page = await newestEvents(log, { query, streams, toLine, turn, signal });
         return reply
           .type(NDJSON)
@@ -70,7 +70,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
       const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
       const read = replay(log, filter, { signal: AbortSignal.any(ends), live, end: tree?.position, turn });
       signal.addEventListener('abort', () => void read.return(undefined));
-      // Searching is not stalling.
+      // A long search must not count as a stalled connection.
       const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0);
 
       // The response starts with the first event, or the end of the log.
@@ -95,7 +95,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
       else yield events.map(toLine).join('');
   }
 
-  /** Aborts when the user may no longer read the log. It is checked as often as for new requests. */
+  /** Aborts when the user may no longer read the log. Access is checked as often as for new requests. */
   function accessWithdrawn(request: FastifyRequest, signal: AbortSignal): AbortSignal {
     const withdrawn = new AbortController();
     const watch = async (): Promise<void> => {
@@ -111,7 +111,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
 }
 
 /** The media type that the client prefers. @throws HttpError */
-function mediaTypeOf({ headers: { accept } }: FastifyRequest, descending: boolean): string {
+function preferredMediaType({ headers: { accept } }: FastifyRequest, descending: boolean): string {
   const types = descending ? [NDJSON] : [NDJSON, EVENT_STREAM];
   const type = new Negotiator({ headers: { accept: accept || '*/*' } }).mediaType(types);
   if (type !== undefined) return type;

@@ -9,7 +9,7 @@ import { described, FOR_AUDITORS } from './schemas.ts';
 export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
 
-/** Text, since OpenAPI 3.1 has no words for a sequence of values; 3.2 has, but few of its tools yet. */
+/** Text, since OpenAPI 3.1 cannot describe a sequence of values; 3.2 can, but few tools support it. */
 const Lines = Type.String({
   contentMediaType: NDJSON,
   contentSchema: CloudEvent,
@@ -19,7 +19,7 @@ const Messages = described('The data of each message is a CloudEvent.');
 
 type Limits = Record<'replays' | 'pages' | 'streams', InFlight>;
 
-/** The query of GET /events, and how the OpenAPI document describes it. */
+/** The query of GET /events, and its description in the OpenAPI document. */
 export function eventSchema(
   { domain, examples, errors }: AuditOptions,
   { replays, pages, streams }: Limits,

@@ -1,7 +1,7 @@
 import type { Batch, RecordedEvent } from '@event-sourced/event-log';
 import { unlessLater } from '@event-sourced/event-log/time';
 
-/** An idle event stream gets a comment, so that no proxy closes it. */
+/** An idle event stream gets a comment at this interval, so that proxies do not close it. */
 const HEARTBEAT_INTERVAL_MS = 15_000;
 
 /** Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
@@ -23,6 +23,6 @@ export async function* messages(
     }
     if (!batch) continue;
     next = batches.next();
-    next.catch(() => {}); // it may fail while a message is sent; then the loop throws it
+    next.catch(() => {}); // if it fails while a message is being sent, the loop throws the error later
   }
 }

@@ -16,9 +16,9 @@ import { type Static, Type } from 'typebox';
 const DEFAULT_LIMIT = 100;
 export const MAX_LIMIT = 1_000;
 const EVENTS_PER_READ = 500;
-/** A rare match may be several pages away. */
+/** The next match may be several pages away. */
 const MAX_READS_PER_PAGE = 20;
-/** A page ends when it has this many characters, however few events that is. */
+/** A page ends when it has this number of characters, even with few events. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 
 const ORDER = {
@@ -63,8 +63,9 @@ type Options = {
 };
 
 /**
- * The newest events that match a filter, as lines, and the headers; fewer than the limit, or none, if few events match.
- * Undefined if the signal aborts. @throws BadFilter, BadPosition, UnknownUser, StoreUnavailable, LogReplaced
+ * The newest events that match a filter, as lines, with the headers. If few events match, the page has fewer events
+ * than the limit, or none. Undefined if the signal aborts. @throws BadFilter, BadPosition, UnknownUser,
+ * StoreUnavailable, LogReplaced
  */
 export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
   const filter = new EventFilter(query, streams);

@@ -1,23 +1,23 @@
 import { textSchema } from '@event-sourced/event-log/replay';
 import { HttpError, tooManyInFlight } from '@event-sourced/http';
 import { formatInclusionProof } from '@event-sourced/transparency-log';
-import { leafOfCloudEvent, receiptOf } from '@event-sourced/transparency-log/entries';
+import { cloudEventLeaf, issueReceipt } from '@event-sourced/transparency-log/entries';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
-import { limitOf } from '../limits.ts';
+import { inFlightLimit } from '../limits.ts';
 import { described, requireAuditScope, TEXT, text } from './schemas.ts';
 
 type Query = { id: string; user?: string };
 
-/** GET /proofs/…s: the receipt of the first event of an entity's stream, a https://c2sp.org/tlog-proof. */
+/** GET /proofs/…s: the receipt for the first event of an entity's stream, in the format https://c2sp.org/tlog-proof. */
 export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
   const { log, fairQueue, domain, examples, errors } = options;
   const { streams } = domain;
   const { noun } = streams;
-  const receipts = limitOf('receipts');
+  const receipts = inFlightLimit('receipts');
   const example = formatInclusionProof({
-    extra: Buffer.from(leafOfCloudEvent(examples.event)),
+    extra: Buffer.from(cloudEventLeaf(examples.event)),
     index: 0,
     path: [],
     checkpoint: examples.checkpoint,
@@ -34,12 +34,12 @@ export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
         tags: [`${noun}s`],
         summary: `A receipt: the proof that the log has a ${noun}`,
         description:
-          'It holds for ever, and is checked without this service, by `transparency-log check-proof`, the page `/audit`, or other tools.',
+          'A receipt stays valid forever. It is verified without this service, by `transparency-log check-proof`, the page `/audit`, or other tools.',
         querystring: Type.Object({
           id: textSchema(streams.id, { description: `The ID of the ${noun}.`, examples: ['1'] }),
           user: Type.Optional(
             textSchema(streams.user, {
-              description: `Whose ${noun} it is, for tokens with the scope audit; without it, your own.`,
+              description: `The owner of the ${noun}, for tokens with the scope audit; by default you.`,
             }),
           ),
         }),
@@ -66,7 +66,7 @@ export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
       return reply
         .type(TEXT)
         .header('content-disposition', `attachment; filename="${noun}-${id}.tlog-proof"`)
-        .send(await receiptOf(event, options));
+        .send(await issueReceipt(event, options));
     },
   );
 }

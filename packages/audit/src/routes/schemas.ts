@@ -4,10 +4,10 @@ import { type TSchema, Type } from 'typebox';
 /** The scope of tokens that may read every user's events. */
 const AUDIT_SCOPE = 'audit';
 
-/** Before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
+/** Runs before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
 export const requireAuditScope = requireScope(AUDIT_SCOPE);
 
-// How the OpenAPI document describes the routes.
+// Parts of the routes' descriptions in the OpenAPI document.
 
 type Headers = Record<string, TSchema>;
 

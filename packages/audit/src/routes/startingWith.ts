@@ -1,4 +1,4 @@
-/** What a generator yields, of which the first result was read before the response: until then, an error has its status. */
+/** Continues a generator whose first result was read before the response, so that an error can set the status. */
 export async function* startingWith<T>(
   first: IteratorResult<T>,
   others: AsyncGenerator<T>,

@@ -7,14 +7,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } fro
 import Negotiator from 'negotiator';
 import { type TSchema, Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
-import { limitOf } from '../limits.ts';
+import { inFlightLimit } from '../limits.ts';
 import { described, FOR_AUDITORS, requireAuditScope } from './schemas.ts';
 import { startingWith } from './startingWith.ts';
 
-/** Half the CPU of the default level, for a tenth more bytes: the entries of a bundle are much alike. */
+/** Half the CPU of the default level for a tenth more bytes: the entries of a bundle are similar. */
 const FASTEST = 1;
 const BYTES = 'application/octet-stream';
-/** A tile never changes. It is for the holder of the token only. */
+/** Tiles never change, and only holders of a token may get them. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
 type Fields = Record<string, TSchema>;
@@ -27,7 +27,7 @@ const INDEX = {
     '000',
   ),
 };
-const WIDTH = { width: described('How many, from 1 to 255, of the last tile of a level.', '1') };
+const WIDTH = { width: described('The number of hashes in the last tile of a level, from 1 to 255.', '1') };
 
 const ENTRY_HEADERS = {
   'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
@@ -43,17 +43,17 @@ const bytes = (description: string, headers: Fields = {}) => ({
 /** GET /tile/…: the tiles of the tree, and the entries of the log: https://c2sp.org/tlog-tiles. */
 export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
   const { tree, log, checkpoints, errors, fairQueue } = options;
-  const [tiles, bundles] = [limitOf('tiles'), limitOf('bundles of entries')];
+  const [tiles, bundles] = [inFlightLimit('tiles'), inFlightLimit('bundles of entries')];
   const hashes = {
     ...FOR_AUDITORS,
-    description: `At level 0, hashes of entries; above, of tiles of the level below. ${PATHS}`,
-    response: { 200: bytes('Hashes of 32 bytes, up to 256.') },
+    description: `At level 0, the hashes of entries; at higher levels, the hashes of tiles of the level below. ${PATHS}`,
+    response: { 200: bytes('Up to 256 hashes of 32 bytes.') },
     errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(tiles)],
   };
   const entries = {
     ...FOR_AUDITORS,
-    description: `The bytes that the hashes of a tile of level 0 are made of. ${PATHS}`,
-    response: { 200: bytes('Entries, up to 256, each after its length in two bytes.', ENTRY_HEADERS) },
+    description: `The entries from which the hashes of a tile of level 0 are computed. ${PATHS}`,
+    response: { 200: bytes('Up to 256 entries, each preceded by its length in two bytes.', ENTRY_HEADERS) },
     errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(bundles)],
   };
   const describe = (operationId: string, summary: string, params: Fields) => ({
@@ -61,7 +61,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     summary,
     params: Type.Object(params),
   });
-  // OpenAPI has no parameter with slashes, as the index of a tile after the first 1,000 has: the last route is for those.
+  // OpenAPI parameters cannot have slashes, but the index of a tile above 999 does: the last route is for these tiles.
   const routes: Record<string, FastifySchema> = {
     '/tile/:level/:index': {
       ...hashes,
@@ -120,7 +120,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
   }
 
-  /** A checkpoint of another instance may have a tile that this one does not have yet. @throws HttpError */
+  /** A checkpoint of another instance may include a tile that this instance does not have yet. @throws HttpError */
   async function assertHas(tile: Tile): Promise<void> {
     if (tree.ready.has(tile)) return;
     await checkpoints.caughtUp();
@@ -129,7 +129,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
   }
 }
 
-/** CORS may vary by Origin already. */
+/** The CORS plugin may already have set Vary. */
 function addVary(reply: FastifyReply, field: string): void {
   const fields = [reply.getHeader('vary'), field].filter((one) => one !== undefined);
   reply.header('vary', fields.join(', '));

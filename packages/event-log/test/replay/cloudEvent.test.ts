@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { leafOfCloudEvent } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
+import { cloudEventLeaf } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
 import { leafText } from '../../../transparency-log/src/entries/leaf.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 import { occurredAt, toCloudEvent } from '../../src/replay/cloudEvent.ts';
@@ -112,7 +112,7 @@ test('every event of another writer is a CloudEvent with unchanged data, and wit
       const received = JSON.parse(JSON.stringify(toCloudEvent(one, FORMAT)));
       expect(isCloudEvent(received), JSON.stringify(received)).toBe(true);
       expect([received.id, received.type, received.subject]).toEqual([one.id, one.type, one.stream]);
-      expect(leafOfCloudEvent(received)).toBe(leafText(one).text);
+      expect(cloudEventLeaf(received)).toBe(leafText(one).text);
       if (one.data instanceof Uint8Array)
         expect(new Uint8Array(Buffer.from(received.data_base64, 'base64'))).toEqual(one.data);
       else
@@ -126,7 +126,7 @@ test('every event of another writer is a CloudEvent with unchanged data, and wit
 
 test('the leaf of a CloudEvent differs if any part that is hashed differs', () => {
   const received = JSON.parse(JSON.stringify(toCloudEvent(FERN, FORMAT)));
-  const leaf = leafOfCloudEvent(received);
+  const leaf = cloudEventLeaf(received);
   for (const [name, value] of Object.entries({
     id: 'other',
     subject: 'plant-alice/43',
@@ -136,5 +136,5 @@ test('the leaf of a CloudEvent differs if any part that is hashed differs', () =
     metadata: '{}',
     dataandmetadata: '[,]',
   }))
-    expect(leafOfCloudEvent({ ...received, [name]: value }), name).not.toBe(leaf);
+    expect(cloudEventLeaf({ ...received, [name]: value }), name).not.toBe(leaf);
 });

@@ -7,11 +7,11 @@ import { decodeTextFile } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import {
-  checkpointOfProof,
   isInclusionProof,
   MAX_PROOF_BYTES,
   openConsistencyProof,
   openInclusionProof,
+  proofCheckpoint,
 } from '../notes/proof.ts';
 import { parseLogKey, type VerifierKey } from '../notes/signedNote.ts';
 import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
@@ -20,8 +20,8 @@ import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '
 export type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
 
 /**
- * What a proof proves, in a line that is safe to print. `print` gets the witnesses that are not counted. @throws
- * NotVerified with such a line; Error if an option is invalid
+ * Verifies a proof; returns what it proves, as a line that is safe to print. `print` gets the witnesses that are not
+ * counted. @throws NotVerified with a line that is safe to print; Error if an option is invalid
  */
 export async function checkProof(
   input: AsyncIterable<Buffer>,
@@ -37,14 +37,14 @@ export async function checkProof(
     const proof = decodeTextFile(bytes);
     const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
     const proven = await check(proof, verifierKey, expected);
-    return printable(policy ? `${proven}; ${checkCosignatures(checkpointOfProof(proof), policy)}` : proven);
+    return printable(policy ? `${proven}; ${checkCosignatures(proofCheckpoint(proof), policy)}` : proven);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
     throw new NotVerified(printable(error.message));
   }
 }
 
-/** How many witnesses have signed, and when. @throws NotVerified if they are too few */
+/** Describes which witnesses have cosigned, and when. @throws NotVerified if they do not reach the quorum */
 function checkCosignatures(note: string, policy: Policy): string {
   const { cosignatures } = countCosignatures(note, policy, new Date());
   const signed = cosignatures.map(

@@ -3,13 +3,13 @@ import { Command } from 'commander';
 import { once, reportInOneLine } from './errorOutput.ts';
 
 type Context = {
-  /** For the log that a monitor checks. */
+  /** The token for the log that a monitor checks. */
   token: string | undefined;
   input: Readable;
   write: (text: string) => Promise<void>;
   /** Prints a line for the user of the command, on standard error. */
   print: (line: string) => void;
-  /** Aborts when the command has to stop. */
+  /** Aborts when the command must stop. */
   signal: AbortSignal;
 };
 
@@ -23,12 +23,14 @@ export function commandLine(context: Context): Command {
 
   const checkProof = program
     .command('check-proof')
-    .description('Read a proof from standard input, and print what it proves; requires no log.')
+    .description(
+      'Verify a proof from standard input, and print what it proves. Requires no access to the log.',
+    )
     .usage('--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof')
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .option(
       '--expect <checkpoint>',
-      'SIZE:ROOT, or a file with a checkpoint: what a consistency proof starts from.',
+      'SIZE:ROOT, or a file with a checkpoint: the start of a consistency proof.',
       once('expect'),
     );
   addLogOptions(checkProof).action(async (options) => {
@@ -39,22 +41,34 @@ export function commandLine(context: Context): Command {
 
   const monitor = program
     .command('monitor')
-    .description(
-      'Follow a log over HTTP, and check that it does not contradict what it signed; requires no log.',
-    )
+    .description('Follow a log over HTTP, and check that it stays consistent with its signed checkpoints.')
     .usage('--url URL --key VKEY --state FILE [--once | --interval SECONDS] [options]')
     .requiredOption('--url <url>', 'The URL of the log: /checkpoint and /tile/… follow it.', once('url'))
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
-    .requiredOption('--state <file>', 'Keeps what the log has signed, for the next check.', once('state'))
+    .requiredOption(
+      '--state <file>',
+      'The file for signed checkpoints, to continue from at the next check.',
+      once('state'),
+    )
     .option('--once', 'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable.')
     .option('--interval <seconds>', 'Time between two checks.', '60')
-    .option('--all', 'Check all events again, not only the new ones.')
-    .option('--timeout <time>', 'How long a check may take.', '1h')
-    .option('--stale-after <time>', 'How old cosignatures or, without witnesses, the last growth may be.')
+    .option('--all', 'Check all events again, not only new events.')
+    .option('--timeout <time>', 'The maximum duration of a check.', '1h')
+    .option(
+      '--stale-after <time>',
+      'The maximum age of cosignatures or, without witnesses, of the last growth.',
+    )
     .option('--expect-growth', 'With --stale-after and witnesses: the log must also grow.')
-    .option('--known <file...>', 'Checkpoints and receipts of others, with which the log must be consistent.')
-    .option('--on-alarm <program>', 'A program that gets an alarm on its standard input.', once('on-alarm'))
-    .addHelpText('after', '\nThe environment variable TOKEN is a token, if the log requires one.');
+    .option(
+      '--known <file...>',
+      'Checkpoints and receipts from others; the log must be consistent with them.',
+    )
+    .option(
+      '--on-alarm <program>',
+      'A program to run for an alarm, which it reads from standard input.',
+      once('on-alarm'),
+    )
+    .addHelpText('after', '\nIf the log requires a token, set the environment variable TOKEN.');
   addLogOptions(monitor).action(async (options) =>
     (await import('../monitor/monitor.ts')).monitorLog(options, context),
   );
@@ -63,26 +77,38 @@ export function commandLine(context: Context): Command {
     .command('witness')
     .description('Cosign the checkpoints of logs over HTTP, as a witness (https://c2sp.org/tlog-witness).')
     .usage('--key FILE --name NAME --logs FILE --state DIR [--host HOST] [--port PORT]')
-    .requiredOption('--key <file>', 'Its private key, a JWK; created if it does not exist.', once('key'))
+    .requiredOption(
+      '--key <file>',
+      'The private key of the witness, a JWK; created if it does not exist.',
+      once('key'),
+    )
     .requiredOption('--name <name>', 'The name of the key, such as witness.example/w1.', once('name'))
     .requiredOption(
       '--logs <file>',
-      'Verifier keys of logs, one a line, and origins that differ from their names.',
+      'Verifier keys of logs, one per line, each followed by the origin if it is not the name of the key.',
       once('logs'),
     )
-    .requiredOption('--state <dir>', 'Keeps the checkpoints; restore no older copy of it.', once('state'))
-    .option('--host <host>', 'Where to listen.', '127.0.0.1')
+    .requiredOption(
+      '--state <dir>',
+      'The directory for checkpoints. Never restore an older copy of it.',
+      once('state'),
+    )
+    .option('--host <host>', 'The address to listen at.', '127.0.0.1')
     .option('--port <port>', 'A port, or 0 for a free one.', '7380')
     .action(async (options) => (await import('../witness/witnessCommand.ts')).runWitness(options, context));
 
   return program;
 }
 
-/** Whose checkpoints they are, and which witnesses must have signed them. */
+/** Adds the options for the log's key and for its witnesses. */
 function addLogOptions(command: Command): Command {
   const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
   return command
     .option('--origin <origin>', "The log's origin, if it is not the name of its key.", once('origin'))
     .option('--witness <vkey url>', 'The key of a witness, and optionally its URL; repeatable.', collect)
-    .option('--quorum <n>', 'How many witnesses must sign; by default more than half.', once('quorum'));
+    .option(
+      '--quorum <n>',
+      'The number of witnesses that must sign; by default more than half.',
+      once('quorum'),
+    );
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** Reports a mistake on the command line in one line. */
+/** Reports an error in the command line in one line. */
 export function reportInOneLine(program: Command): void {
   const names = (): string => program.commands.map((command) => command.name()).join(', ');
   program.configureOutput({
@@ -17,7 +17,7 @@ function withoutValues(text: string): string {
     .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
 }
 
-/** Commander suggests names of our own commands and options on a second line. */
+/** Commander prints suggestions for misspelled commands and options on a second line. */
 function inOneLine(text: string, commands: string): string {
   return text
     .replace(/\n\(Did you mean (.*)\?\)/, '; did you mean $1?')

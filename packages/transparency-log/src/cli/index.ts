@@ -5,7 +5,7 @@ import { commandLine } from './commandLine.ts';
 export { commandLine } from './commandLine.ts';
 export { once, reportInOneLine } from './errorOutput.ts';
 
-/** Runs the command that the arguments of a process name; a signal stops it, and then ends the process. */
+/** Runs the command in the arguments of the process. A signal stops the command, then ends the process. */
 export async function main(process: NodeJS.Process): Promise<void> {
   process.umask(0o077);
   const { argv, env, stdin: input, stdout, stderr } = process;
@@ -21,7 +21,7 @@ export async function main(process: NodeJS.Process): Promise<void> {
     });
   } catch (error) {
     const { message, exitCode = 1 } = error as Error & { exitCode?: number };
-    if (!(error instanceof CommanderError)) print(message); // Commander has printed its own
+    if (!(error instanceof CommanderError)) print(message); // Commander has already printed its own errors
     process.exitCode = exitCode;
   }
 }

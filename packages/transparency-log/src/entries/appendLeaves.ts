@@ -5,12 +5,12 @@ import { leafText } from './leaf.ts';
 type Range = {
   /** The position of the tree's last event. */
   after: Position;
-  /** That of the tree in the end; that of the log by default. */
+  /** The final size of the tree; by default the size of the log. */
   size?: number | undefined;
   signal: AbortSignal;
 };
 
-/** Appends the next events of a log, read raw, to their tree. Resolves with the position of the last one. */
+/** Appends the next events of a log, read raw, to their tree. Resolves with the position of the last event. */
 export async function appendLeaves(
   tree: MerkleTree,
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,

@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import { canonicalJson } from './leaf.ts';
 
-/** What an entry is, for messages: the event that it names, and its data; or its size, and its text. */
+/** Describes an entry for messages: by the event that it names and its data, or by its size and text. */
 export function describeEntry(entry: Buffer): string {
   const text = entry.toString();
   try {
     const leaf = Object(JSON.parse(text));
     const isNamed = typeof leaf.id === 'string' && typeof leaf.stream === 'string';
-    // In other JSON, two members may have the same name.
+    // Without this check, two members may have the same name.
     if (isNamed && canonicalJson(leaf) === text) {
       const data = leaf.data ?? leaf.dataAndMetadata;
       const shown = data === undefined ? '' : ` with the data ${canonicalJson(data)}`;

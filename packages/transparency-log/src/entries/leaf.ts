@@ -2,31 +2,30 @@ import { hash } from 'node:crypto';
 import type { RecordedEvent } from '@event-sourced/event-log';
 import canonicalize from 'canonicalize';
 
-/** The largest leaf, in bytes of UTF-8: the entries of a tiled log have a length of 16 bits (tlog-tiles). */
+/** The maximum size of a leaf in UTF-8: the length of an entry in a tiled log has 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
 
 export type LeafEvent = Omit<RecordedEvent, 'position'>;
 
-/** Data and metadata in a leaf: canonical JSON of each, or one text if anything has no canonical form. */
+/** Data and metadata in a leaf: two texts in canonical JSON, or one text if either has no canonical form. */
 type LeafContent = { data: string | undefined; metadata: string | undefined } | { dataAndMetadata: string };
 
 /**
- * The Merkle tree leaf of an event: the canonical JSON (RFC 8785) of its id, stream, revision (as text: it
- * has 64 bits), type, data and metadata. The position is not part of it, nor what a store adds, so the same
- * events have the same root in any store.
+ * The Merkle tree leaf of an event: the canonical JSON (RFC 8785) of its id, stream, revision (as text, since it has 64
+ * bits), type, data and metadata. It has neither the position nor additions of a store, so the same events have the
+ * same root in every store.
  *
- * RFC 8785 covers I-JSON only, without lone surrogates and infinite numbers. Another writer may have stored
- * those, or bytes. Then data and metadata are combined into one text, `dataAndMetadata`; and if even id,
- * stream or type is not well-formed, those are combined into `names`. Of a text of more than MAX_LEAF_BYTES,
- * which only another writer may have caused, the leaf has the SHA-256. Different events still have different
- * leaves.
+ * RFC 8785 only covers I-JSON, which has no unpaired surrogates, infinite numbers and bytes. If another writer has
+ * stored such data, data and metadata are combined into one text, `dataAndMetadata`. If even id, stream or type is not
+ * well-formed, these are combined into `names`. A text above MAX_LEAF_BYTES, which only another writer can cause, is
+ * replaced by its SHA-256. Different events still have different leaves.
  */
 export function leafText(event: LeafEvent): { text: string; isCanonical: boolean } {
   const content = leafContent(event);
-  return { text: leafTextOf(event, content), isCanonical: !('dataAndMetadata' in content) };
+  return { text: formatLeaf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
 
-export function leafTextOf(
+export function formatLeaf(
   names: { id: string; stream: string; revision: bigint | string; type: string },
   content: LeafContent,
 ): string {
@@ -35,7 +34,7 @@ export function leafTextOf(
   return canonicalJson({ sha256: hash('sha256', text) });
 }
 
-type Names = Parameters<typeof leafTextOf>[0];
+type Names = Parameters<typeof formatLeaf>[0];
 type Separate = { data: string | undefined; metadata: string | undefined };
 
 /** A leaf whose members are in canonical form, in the order of RFC 8785. */
@@ -60,7 +59,7 @@ export function leafContent(event: LeafEvent): LeafContent {
   if (!isBytes(data) && !isBytes(metadata)) {
     try {
       return { data: canonicalText(data), metadata: canonicalText(metadata) };
-    } catch {} // one of them has no canonical form
+    } catch {} // data or metadata has no canonical form
   }
   return combinedContent(event);
 }
@@ -74,9 +73,9 @@ function areWellFormed({ id, stream, type }: Pick<Names, 'id' | 'stream' | 'type
 }
 
 /**
- * The canonical JSON of a value, undefined if there is none, at half the cost if it is an object of text and
- * finite numbers only, like those of this service: RFC 8785 writes those like JSON.stringify.
- * @throws Error for what is not I-JSON
+ * The canonical JSON of a value; undefined if there is none. A flat object of text and finite numbers, like the ones of
+ * this service, takes half the time: RFC 8785 writes these values like JSON.stringify. @throws Error for what is not
+ * I-JSON
  */
 export function canonicalText(value: unknown): string | undefined {
   if (value === undefined) return undefined;
@@ -88,10 +87,10 @@ export function canonicalText(value: unknown): string | undefined {
   return canonicalJson(value);
 }
 
-/** Whether JSON has the escape of a lone surrogate, or rarely other text like it. */
+/** Whether JSON has the escape sequence of an unpaired surrogate; rarely also true for similar text. */
 const mayHaveLoneSurrogate = (json: string): boolean => json.includes('\\ud');
 
-/** An object of text and finite numbers with its members in the order of RFC 8785, if an object can have it. */
+/** Sorts the members of a flat object as in RFC 8785; undefined for other values, or if that is impossible. */
 function sorted(value: unknown): object | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (Object.getPrototypeOf(value) !== Object.prototype) return undefined;
@@ -99,7 +98,7 @@ function sorted(value: unknown): object | undefined {
   for (const key of sort(Object.keys(value))) {
     const member = (value as Record<string, unknown>)[key];
     if (typeof member !== 'string' && !Number.isFinite(member)) return undefined;
-    // Numeric keys come first in any object, and __proto__ would not become a member.
+    // Numeric keys always come first in an object, and __proto__ would not become a member.
     if ((key >= '0' && key <= '9\uffff') || key === '__proto__') return undefined;
     members[key] = member;
   }
@@ -109,7 +108,7 @@ function sorted(value: unknown): object | undefined {
 /** Sorts in place, in the order of RFC 8785: by UTF-16 code units. */
 function sort(keys: string[]): string[] {
   if (keys.length > 8) return keys.sort();
-  // Insertion sort: for so few keys it takes a tenth of the time.
+  // For a few keys, insertion sort takes a tenth of the time.
   for (let i = 1; i < keys.length; i++) {
     const key = keys[i] as string;
     let at = i;
@@ -121,10 +120,10 @@ function sort(keys: string[]): string[] {
 
 /** RFC 8785. @throws Error for what is not I-JSON */
 export function canonicalJson(value: unknown): string {
-  return canonicalize(value) as string; // undefined only for values that JSON does not have
+  return canonicalize(value) as string; // undefined only for values that JSON cannot represent
 }
 
-/** JSON with a notation for what JSON does not have: nothing, bytes and infinite numbers. */
+/** JSON with a notation for undefined, bytes and infinite numbers. */
 function extendedJson(value: unknown): string {
   if (value === undefined) return '';
   if (isBytes(value)) return `base64:${Buffer.from(value).toString('base64')}`;

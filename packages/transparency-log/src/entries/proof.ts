@@ -8,17 +8,17 @@ import type { CheckpointSigner } from '../signer/checkpointSigner.ts';
 import { appendLeaves } from './appendLeaves.ts';
 import { leafText } from './leaf.ts';
 
-/** The log does not have what is to be proven; the message names it. */
+/** The log does not have the entry or the size to prove; the message names it. */
 export class NotProven extends Error {
   override readonly name = 'NotProven';
 }
 
-/** One of the first `size` events is this one; or the first `from` events are the beginning of the first `to`. */
+/** Inclusion of an event in the first `size` events, or consistency of the first `from` and the first `to` events. */
 export type Claim =
   | { isEvent: (event: RecordedEvent) => boolean; notFound: string; size?: number | undefined }
   | { from: number; to?: number | undefined };
 
-/** The text of a proof, made from the log without its Merkle tree. @throws NotProven */
+/** The text of a proof, computed from the log without its Merkle tree. @throws NotProven */
 export async function proofFromLog(
   log: EventLog,
   claim: Claim,
@@ -49,7 +49,7 @@ export async function proofFromLog(
     read: tree.read,
     sign: async (head) => {
       const signed = await signer.sign(head, async (from, to) => {
-        if (to > tree.size) await readLog(); // the service has signed more meanwhile
+        if (to > tree.size) await readLog(); // meanwhile the service has signed more events
         return to > tree.size ? undefined : consistencyProofFromTiles(from, to, tree.read);
       });
       return (cosigned && isSameHead(cosigned, head) ? cosigned : signed).note;
@@ -63,7 +63,7 @@ export async function proofFromLog(
   return proveInclusion(found.entry, found.index, proven);
 }
 
-/** The root of the first `size` events, or of all. @throws NotProven if the log has fewer */
+/** The root of the first `size` events, or of all events. @throws NotProven if the log has fewer events */
 export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
   const tree = new MerkleTree();
   if (size !== 0) await appendLeaves(tree, log, { after: START, size, signal });

@@ -1,6 +1,6 @@
 const FETCHED_AHEAD = 4;
 
-/** What `fetch` resolves to for each index from `first` to `last`, in this order, some of them fetched ahead. */
+/** Fetches each index from `first` to `last`, some of them ahead, and yields the results in order. */
 export async function* readAhead<T>(
   first: number,
   last: number,
@@ -10,7 +10,7 @@ export async function* readAhead<T>(
   for (let next = first; next <= last || fetching.length > 0; ) {
     for (; next <= last && fetching.length < FETCHED_AHEAD; next++) {
       const result = fetch(next);
-      result.catch(() => {}); // it is thrown when its turn comes
+      result.catch(() => {}); // its error is thrown in order
       fetching.push(result);
     }
     yield await (fetching.shift() as Promise<T>);

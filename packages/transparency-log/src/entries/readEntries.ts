@@ -9,7 +9,7 @@ import {
 import type { Turn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, TILE_WIDTH } from '../merkle/tiles.ts';
+import { TILE_WIDTH, tileHashes } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
@@ -20,24 +20,25 @@ export type TreeAndLog = Readonly<{
   log: EventLog;
 }>;
 
-/** A page of the largest events has 4 MiB, and other requests get their turn. */
+/** A page of the largest events has 4 MiB. Other requests run between pages. */
 const PAGE_SIZE = 64;
 
-export const entryOf = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
+export const toEntry = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
 
 /**
- * No hash covers the position from which the entries of a tile are read: the event there is the last one of the tile before,
- * or the next one is the first one of this tile; else the tree is rebuilt. @throws ViewBehind, StoreUnavailable
+ * The position after which the entries of a tile are read. No hash covers it, so it is checked: its event is the last
+ * entry of the previous tile, or the next event is the first entry of this tile. Otherwise the tree is rebuilt.
+ * @throws ViewBehind, StoreUnavailable
  */
-export async function startOfTile({ tree, log }: TreeAndLog, index: number): Promise<Position> {
-  const after = tree.ready.startOf(index);
-  const isLeaf = (event: RecordedEvent | undefined, of: number, width: number): boolean =>
+export async function checkTileStart({ tree, log }: TreeAndLog, index: number): Promise<Position> {
+  const after = tree.ready.tileStart(index);
+  const isLeaf = (event: RecordedEvent | undefined, tile: number, width: number): boolean =>
     event !== undefined &&
-    hashesOfTile(tree.ready.readTile({ level: 0, index: of, width })).at(-1) === leafHash(entryOf(event));
+    tileHashes(tree.ready.readTile({ level: 0, index: tile, width })).at(-1) === leafHash(toEntry(event));
   if (index === 0 && after === START) return after;
   if (index > 0 && isLeaf(await log.readEvent(after), index - 1, TILE_WIDTH)) return after;
   const page = await log.readAll({ after, limit: 1 }).catch((error) => {
-    if (error instanceof LogReplaced) return undefined; // EventStoreDB has no event there
+    if (error instanceof LogReplaced) return undefined; // EventStoreDB has no event at this position
     throw error;
   });
   if (index > 0 && isLeaf(page?.events[0], index, 1)) return after;
@@ -45,20 +46,20 @@ export async function startOfTile({ tree, log }: TreeAndLog, index: number): Pro
 }
 
 /**
- * The first `width` entries of a tile of level 0 that the tree has, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles), page by page, each after a `turn`. They are read from the log, so
- * hashing them compares the log with the tree. @throws StoreUnavailable, ViewBehind
+ * The first `width` entries of a tile of level 0 of the tree, each after its length in two bytes
+ * (https://c2sp.org/tlog-tiles). Reads the log page by page, each page after a `turn`: hashing the entries compares the
+ * log with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
   { index, width, turn }: { index: number; width: number; turn: Turn },
 ): AsyncGenerator<Buffer> {
-  let after = await startOfTile({ tree, log }, index);
+  let after = await checkTileStart({ tree, log }, index);
   for (let missing = width; missing > 0; ) {
     await turn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
-    if (wanted.length > 0) yield formatEntryBundle(wanted.map(entryOf));
+    if (wanted.length > 0) yield formatEntryBundle(wanted.map(toEntry));
     missing -= wanted.length;
     if (isEnd && missing > 0) throw new StoreUnavailable('the log has fewer events than its Merkle tree');
     after = position;

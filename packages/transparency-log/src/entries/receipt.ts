@@ -1,11 +1,11 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
+import { TILE_WIDTH, type Tile, tileHashes, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
-import { entryOf, startOfTile, type TreeAndLog } from './readEntries.ts';
+import { checkTileStart, type TreeAndLog, toEntry } from './readEntries.ts';
 
-/** The log no longer has an event whose leaf is in its Merkle tree: it, or the tree's file, was altered. */
+/** The log no longer has an event whose leaf is in its Merkle tree: the log or the tree's file was altered. */
 export class LogContradictsTree extends Error {
   override readonly name = 'LogContradictsTree';
   constructor(position: Position) {
@@ -18,28 +18,28 @@ type Dependencies = TreeAndLog & {
 };
 
 /**
- * The text of the proof that the log has an event. Waits until the tree has it.
+ * Issues the text of a proof that the log has an event. Waits until the tree has the event.
  * @throws LogContradictsTree, ViewBehind, StoreUnavailable
  */
-export async function receiptOf(
+export async function issueReceipt(
   event: RecordedEvent,
   { tree, log, checkpoints }: Dependencies,
 ): Promise<string> {
   await tree.reached(event.position, await log.logId());
-  const entry = entryOf(event);
+  const entry = toEntry(event);
   const { ready } = tree;
-  const tile = ready.tileOf(event.position);
+  const tile = ready.tileIndex(event.position);
   const leaves = ready.readTile({ level: 0, index: tile, width: tileWidth(0, tile, ready.head.size) });
-  // The leaf names its stream and revision, so no other event has the same one.
-  const at = hashesOfTile(leaves).indexOf(leafHash(entry));
+  // The leaf includes stream and revision, so no other event has the same leaf.
+  const at = tileHashes(leaves).indexOf(leafHash(entry));
   if (at < 0) {
-    for (const one of [tile, tile + 1])
-      if (tree.ready.has({ level: 0, index: one, width: 1 })) await startOfTile({ tree, log }, one);
+    for (const index of [tile, tile + 1])
+      if (tree.ready.has({ level: 0, index, width: 1 })) await checkTileStart({ tree, log }, index);
     throw new LogContradictsTree(event.position);
   }
   const index = tile * TILE_WIDTH + at;
   const head = checkpoints.headWith(index);
-  const read = (one: Tile) => tree.ready.readTile(one);
+  const read = (tile: Tile) => tree.ready.readTile(tile);
   try {
     return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.sign(head) });
   } catch (error) {

@@ -1,5 +1,5 @@
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, rootOfTile, TILE_WIDTH, TileMismatch, tilePath, tileWidth } from '../merkle/tiles.ts';
+import { TILE_WIDTH, TileMismatch, tileHashes, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { parseEntryBundle } from '../notes/entryBundle.ts';
 import { NotVerified } from '../notes/notVerified.ts';
@@ -7,10 +7,10 @@ import { readAhead } from './readAhead.ts';
 
 /** Fetches the bundle of the first `width` entries of a tile. */
 type Client = { entries(index: number, width: number): Promise<Buffer> };
-/** Entries in log order; `first` is the ordinal of the first one, from 1. */
+/** Entries in log order; `first` is the ordinal of the first entry, from 1. */
 export type Entries = { first: number; entries: Buffer[] };
 
-/** The entries after the first `from`, each of which has its hash in the tree. @throws TileMismatch, LogUnavailable */
+/** The entries after the first `from`, verified by their hashes in the tree. @throws TileMismatch, LogUnavailable */
 export async function* readEntriesAfter(
   from: number,
   tiles: VerifiedTiles,
@@ -36,22 +36,23 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   const path = tilePath({ level: 'entries', index, width });
   const [bundle, root] = await Promise.all([
     client.entries(index, width),
-    width === TILE_WIDTH ? tiles.rootOf(leaves) : undefined,
+    width === TILE_WIDTH ? tiles.tileRoot(leaves) : undefined,
   ]);
   const entries = parsed(bundle);
   const found = entries?.map(leafHash) ?? [];
-  // The log chooses the root: another number of entries may have it, too.
-  if (entries?.length === TILE_WIDTH && rootOfTile(Buffer.from(found.join(''), 'hex')) === root)
-    return entries;
+  // The log chooses the root, so a different number of entries may also have it.
+  if (entries?.length === TILE_WIDTH && tileRoot(Buffer.from(found.join(''), 'hex')) === root) return entries;
   const hashes = await tiles.read(leaves); // to find the entry that differs
   const mismatch = (message: string): TileMismatch =>
     new TileMismatch(message, new Map([[path, bundle]]).set(tilePath(leaves), hashes));
   if (!entries) throw mismatch(`${path} ends within an entry, or has more than ${TILE_WIDTH}`);
   if (entries.length !== width) throw mismatch(`${path} has ${entries.length} entries, not ${width}`);
-  const expected = hashesOfTile(hashes);
-  const other = found.findIndex((hash, i) => hash !== expected[i]);
-  if (other === -1) return entries;
-  throw mismatch(`the entry of event ${index * TILE_WIDTH + other + 1} does not have its hash in the tree`);
+  const expected = tileHashes(hashes);
+  const differing = found.findIndex((hash, i) => hash !== expected[i]);
+  if (differing === -1) return entries;
+  throw mismatch(
+    `the entry of event ${index * TILE_WIDTH + differing + 1} does not have its hash in the tree`,
+  );
 }
 
 function parsed(bundle: Buffer): Buffer[] | undefined {

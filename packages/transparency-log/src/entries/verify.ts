@@ -25,16 +25,16 @@ import { leafText } from './leaf.ts';
 export type Verification = TreeHead & {
   position: Position;
   /**
-   * By name, the position up to which each view was compared; undefined if its file cannot be read. A view without a file
-   * is left out.
+   * The position up to which each view was compared, by name; undefined if its file cannot be read. Views without a
+   * file are missing.
    */
   views: Record<string, { upTo: Position | undefined }>;
   /** Whether the log begins with the expected tree head; undefined without one. */
   hasExpected?: boolean;
-  /** Events of unknown types: they are part of the root, and not checked otherwise. */
+  /** The number of events of unknown types: they are part of the root, but not checked otherwise. */
   unknown: number;
   skipped: number;
-  /** The first problems without a position, and the first of the others. */
+  /** The first problems without a position, then the first problems with one. */
   problems: Problem[];
   problemCount: number;
 };
@@ -44,12 +44,12 @@ type Options = {
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   views?: readonly ComparedView[];
-  /** The file of the Merkle tree, if it is to be compared: as the view `merkleTree`. */
+  /** The file of the Merkle tree, to compare it as the view `merkleTree`. */
   treeFile?: string | undefined;
-  /** Where drafts of the views are written; if that fails, in the system's temporary directory. */
+  /** The directory for drafts of the views; if it cannot be written, the system's temporary directory is used. */
   draftDir?: string;
   isKnown: (type: string) => boolean;
-  /** Why an event of a known type is not one that the service has appended; undefined if it is one. */
+  /** Why the service cannot have appended an event of a known type; undefined if it can. */
   findProblem: (event: RecordedEvent) => string | undefined;
   skip: ReadonlySet<string>;
   expect?: TreeHead | undefined;
@@ -57,14 +57,14 @@ type Options = {
   onProgress?: (progress: Progress) => void;
 };
 
-/** Problems with a position, and those without, are listed up to this number each. */
+/** The maximum number of listed problems with a position, and of problems without one. */
 const MAX_LISTED = 100;
 /** The lowest position in SQLite: an event may have been inserted before the first one. */
 const LOWEST_POSITION = -(2n ** 63n);
 
 /**
- * Reads the whole log once, in constant memory: computes its root, and finds what contradicts the schemas,
- * the order, the streams, the views or the expected root. @throws StoreUnavailable
+ * Reads the whole log once, in constant memory: computes its root, and finds contradictions to the schemas, the order,
+ * the streams, the views and the expected root. @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
   const { log, gapless, isKnown, findProblem, skip, expect, signal, onProgress } = options;
@@ -83,7 +83,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     const root = tree.root();
     hasExpected = root === expect.root.toLowerCase();
     if (!hasExpected)
-      found.add(`the first ${expect.size} events are not the expected ones: their root is ${root}`);
+      found.add(`the first ${expect.size} events are not the expected events: their root is ${root}`);
   }
 
   function check(event: RecordedEvent): void {
@@ -137,15 +137,15 @@ export async function verifyLog(options: Options): Promise<Verification> {
   };
 }
 
-/** Opens the files to compare, until `resources` are disposed of; one that cannot be read is a problem. */
+/** Opens the files to compare; `resources` closes them. An unreadable file is a problem. */
 async function openComparisons(
   { log, views = [], treeFile, draftDir = tmpdir(), skip }: Options,
-  leafOf: () => string,
+  toLeaf: () => string,
   found: Problems,
   resources: AsyncDisposableStack,
 ): Promise<Map<string, ViewComparison | undefined>> {
   const comparisons = new Map<string, ViewComparison | undefined>();
-  const open = (draft: string) => MerkleTreeView.open(draft, { leafOf });
+  const open = (draft: string) => MerkleTreeView.open(draft, { toLeaf });
   const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, table: 'tiles', open }] : [];
   const existing = [...views, ...tree].filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
@@ -167,7 +167,7 @@ async function openComparisons(
   return comparisons;
 }
 
-/** A new directory in this one, or else in the system's temporary one, until `resources` are disposed of. */
+/** Creates a directory in `parent`, or else in the system's temporary directory; `resources` removes it. */
 function useDirectory(parent: string, resources: AsyncDisposableStack): string {
   const make = (from: string): string => {
     const dir = mkdtempSync(join(from, 'verify-'));
@@ -200,12 +200,12 @@ class Problems {
   }
 }
 
-/** Ignores that a stream was deleted or truncated, which the events of the log do not show. */
+/** Ignores that a stream was deleted or truncated: the events of the log do not show it. */
 function ignoreDeleted(error: unknown): undefined {
   if (!(error instanceof StreamDeleted)) throw error;
 }
 
-/** What is missing between two consecutive positions, if positions start at 1 and have no gaps. */
+/** Describes the gap between two consecutive events, if positions start at 1 and have no gaps. */
 function gapBefore(position: Position, last: Position): string | undefined {
   if (position <= START) return 'positions start at 1';
   const first = (last > START ? last : START) + 1n;
@@ -216,10 +216,10 @@ function gapBefore(position: Position, last: Position): string | undefined {
 }
 
 const MAX_STREAM_LENGTH = 1_000_000n;
-/** Streams of several events whose last revision is cached. */
+/** The number of streams with several events whose last revision is cached. */
 const CACHED_STREAMS = 10_000;
 
-/** The revisions of a stream start at 0, have no gaps, and occur once; takes events in log order. */
+/** Checks that the revisions of each stream start at 0, have no gaps, and occur once. Takes events in log order. */
 class StreamCheck {
   readonly #log: EventLog;
   readonly #known = new BloomFilter();
@@ -232,7 +232,7 @@ class StreamCheck {
     this.#log = log;
   }
 
-  /** Whether an event is certainly the first of its stream, as nearly all are. */
+  /** Whether an event is certainly the first of its stream, like nearly all events. */
   isFirst({ stream, revision }: RecordedEvent): boolean {
     return !this.#known.add(stream) && revision === 0n;
   }
@@ -243,9 +243,9 @@ class StreamCheck {
       const limit = revision < MAX_STREAM_LENGTH ? revision + 2n : MAX_STREAM_LENGTH;
       const events = await this.#log.readStream(stream, Number(limit)).catch(ignoreDeleted);
       if (!events) return 'its stream was deleted';
-      const duplicate = events.find((other) => other.revision === revision && other.position !== position);
+      const duplicate = events.find((event) => event.revision === revision && event.position !== position);
       if (duplicate) return `revision ${revision} of its stream is also at position ${duplicate.position}`;
-      const before = events.find((other) => other.revision === revision - 1n);
+      const before = events.find((event) => event.revision === revision - 1n);
       if (revision > 0n && !(before && before.position < position))
         return `revision ${revision - 1n} of its stream is not before it`;
     }

@@ -11,7 +11,7 @@ export class FileLocked extends Error {
 }
 
 /**
- * Locks a file, created if missing, once it is free. The lock ends with the process.
+ * Waits for the lock of a file, which is created if it does not exist. The lock ends with the process.
  * @throws FileLocked after five seconds, Error
  */
 export async function acquireFileLock(file: string): Promise<Disposable> {

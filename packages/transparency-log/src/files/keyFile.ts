@@ -10,28 +10,28 @@ import { moveToNew } from '@event-sourced/event-log/disk';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
 
-/** The key file cannot be used. The message is for the operator and quotes nothing of the key. */
+/** The key file cannot be used. The message is for the operator and does not quote the key. */
 export class UnusableKey extends Error {
   override readonly name = 'UnusableKey';
 }
 
 /**
- * Reads an Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read; creates it if it
- * does not exist, the same for processes that do so at once. @throws UnusableKey
+ * Reads an Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read. Creates the file if it does
+ * not exist; concurrent processes get the same key. @throws UnusableKey
  */
 export function loadOrCreateKey(file: string): KeyPair {
   if (!existsSync(file)) orUnusable(file, create);
   return loadKey(file);
 }
 
-/** Reads the key pair of a file that exists. @throws UnusableKey */
+/** Reads a key pair from an existing file. @throws UnusableKey */
 export function loadKey(file: string): KeyPair {
   return orUnusable(file, load);
 }
 
 function load(file: string): KeyPair {
   const stats = statSync(file);
-  // Reading a fifo would wait for its writer.
+  // Reading a FIFO would wait for its writer.
   if (!stats.isFile()) throw new Error('it is not a regular file');
   const { mode } = stats;
   if ((mode & 0o077) !== 0) throw new Error(`other users can read it; run: chmod 600 ${file}`);
@@ -46,7 +46,7 @@ function load(file: string): KeyPair {
   return { privateKey, publicKey: createPublicKey(privateKey) };
 }
 
-/** The file is complete as soon as it exists, and survives a power cut: what a lost key has signed would be invalid. */
+/** Creates the file atomically and durably: if the key were lost, its signatures would be invalid. */
 function create(file: string): void {
   const { privateKey } = generateKeyPairSync('ed25519');
   const draft = `${file}.${randomUUID()}`;

@@ -5,14 +5,14 @@ import { decodeTextFile } from '../notes/encoding.ts';
 import { printable } from '../notes/printable.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
-/** The text of a file. @throws Error if the file is too large, or not a regular one, and so not `what` */
+/** The text of a file. @throws Error that it is not `what` if the file is too large, or not a regular file */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {
   const stats = await stat(file);
   if (!stats.isFile() || stats.size > maxBytes) throw new Error(`it is not ${what}`);
   return decodeTextFile(await readFile(file));
 }
 
-/** As `readStateFile`; undefined if the file does not exist. @throws Error */
+/** Like `readStateFile`; undefined if the file does not exist. @throws Error */
 export async function readIfExists(...file: Parameters<typeof readStateFile>): Promise<string | undefined> {
   try {
     return await readStateFile(...file);
@@ -37,11 +37,11 @@ export async function readCheckpointFile(
   const text = await readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint').catch(cannotRead);
   if (text !== undefined) return text;
   throw new Error(
-    `${option} must be ${otherForm} or a file with a checkpoint; there is no file ${printable(JSON.stringify(file))}.`,
+    `${option} must be ${otherForm} or a file with a checkpoint; the file ${printable(JSON.stringify(file))} does not exist.`,
   );
 }
 
-/** Replaces a file durably and atomically. Not for two callers at once, who would share the draft. */
+/** Replaces a file durably and atomically. Concurrent calls for the same file would share the draft. */
 export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
   const draft = `${file}.draft`;
   const handle = await open(draft, 'w', 0o600);

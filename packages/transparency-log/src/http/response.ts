@@ -1,9 +1,9 @@
-/** All bytes of a response, or of another stream; undefined if there are more than `maxBytes`. */
+/** Reads all bytes of a stream; undefined if there are more than `maxBytes`. */
 export async function readAtMost(
   maxBytes: number,
   body: AsyncIterable<Uint8Array> | null,
 ): Promise<Buffer | undefined> {
-  let bytes = Buffer.alloc(0); // one buffer: many small chunks take more memory
+  let bytes = Buffer.alloc(0); // a single buffer, since many small chunks take more memory
   let length = 0;
   for await (const chunk of body ?? []) {
     const end = length + chunk.length;
@@ -15,8 +15,8 @@ export async function readAtMost(
   return bytes.subarray(0, length);
 }
 
-/** Why `fetch`, or reading its response, failed, for messages. */
-export function reasonOf(error: unknown): string {
-  const { message, cause } = error as Error;
-  return (cause as NodeJS.ErrnoException | undefined)?.code ?? message;
+/** Why `fetch` or reading its response failed, for messages. */
+export function failureReason(error: unknown): string {
+  const { message, cause } = error as Error & { cause?: NodeJS.ErrnoException };
+  return cause?.code ?? cause?.message ?? message;
 }

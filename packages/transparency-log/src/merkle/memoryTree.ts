@@ -2,7 +2,7 @@ import { HASH_BYTES, rootFromTiles, type Tile } from './tiles.ts';
 import { TileWriter } from './tileWriter.ts';
 import type { TreeHead } from './treeHead.ts';
 
-/** A Merkle tree whose tiles are in memory: 32 bytes an entry. */
+/** A Merkle tree with its tiles in memory: 32 bytes per entry. */
 export class MemoryTree {
   readonly #writer = new TileWriter();
   readonly #tiles = new Map<string, Buffer>();
@@ -23,7 +23,7 @@ export class MemoryTree {
     return { size, root: await rootFromTiles(size, this.read) };
   }
 
-  /** The first hashes of a tile; fewer if the tree does not have as many. */
+  /** The first hashes of a tile, at most `width`. */
   readonly read = ({ level, index, width }: Tile): Buffer => {
     for (const tile of this.#writer.takeChanged())
       this.#tiles.set(`${tile.level}/${tile.index}`, tile.hashes);

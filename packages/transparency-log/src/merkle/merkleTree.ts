@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 
 // The Merkle Tree Hash of RFC 9162 section 2.1.1 with SHA-256, as in Certificate Transparency. Hashes are in
-// lower-case hexadecimal, as in everything that is printed.
+// lower-case hexadecimal, the form in which they are printed.
 
-/** The hash of a leaf, from its bytes, or its text in UTF-8. */
+/** The hash of a leaf, given as bytes or as text, which is encoded in UTF-8. */
 export function leafHash(entry: string | Uint8Array): string {
   return hash('sha256', typeof entry === 'string' ? `\0${entry}` : Buffer.concat([LEAF_PREFIX, entry]));
 }
@@ -19,10 +19,10 @@ export function nodeHash(left: string, right: string): string {
 /** 0x01, left, right; reused for each node. */
 const NODE = Buffer.alloc(65, 1);
 
-/** Gets the root of a perfect subtree of 2^height leaves. */
+/** Called with the root of a perfect subtree of 2^height leaves. */
 type Completed = (root: string, height: number) => void;
 
-/** An append-only Merkle tree; with `size` leaves it holds at most log2(size) + 1 hashes. */
+/** An append-only Merkle tree. With `size` leaves it holds at most log2(size) + 1 hashes. */
 export class MerkleTree {
   size: number;
   readonly #perfect: string[];
@@ -32,17 +32,17 @@ export class MerkleTree {
     this.#perfect = [...perfect];
   }
 
-  /** The roots of the perfect subtrees that the leaves consist of, from the largest to the smallest. */
+  /** The roots of the perfect subtrees that make up the tree, largest first. */
   get perfect(): readonly string[] {
     return this.#perfect;
   }
 
-  /** Calls `completed` for each perfect subtree that the leaf completes, first for the leaf itself. */
+  /** Appends a leaf. Calls `completed` for each perfect subtree that the leaf completes, first for the leaf itself. */
   append(leaf: string, completed?: Completed): void {
     let node = leaf;
     let height = 0;
     completed?.(node, height);
-    // Each trailing 1 bit of the size is a subtree as large as the one that is being completed.
+    // Each trailing 1 bit of the size is a subtree of the same size as the subtree that is being completed.
     for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) {
       node = nodeHash(this.#perfect.pop() as string, node);
       completed?.(node, ++height);

@@ -6,10 +6,10 @@ import type { TreeHead } from './treeHead.ts';
 /** The leaves from `start` to `end` (exclusive); their Merkle Tree Hash is one node of a proof. */
 export type Leaves = { start: number; end: number };
 
-/** The consistency proof from the log's first `from` to its first `to` events; undefined if it has fewer. */
+/** The consistency proof from the log's first `from` to its first `to` events; undefined if it has fewer events. */
 export type ProveConsistency = (from: number, to: number) => Promise<readonly string[] | undefined>;
 
-/** The nodes of the inclusion proof of leaf `m` in the tree of `n` leaves: PATH of section 2.1.3.1. */
+/** The nodes of the inclusion proof of leaf `m` in a tree of `n` leaves: PATH of section 2.1.3.1. */
 export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
   if (n === 1) return [];
   const k = largestPowerBelow(n);
@@ -18,7 +18,7 @@ export function inclusionPath(m: number, n: number, start = 0): Leaves[] {
     : [...inclusionPath(m - k, n - k, start + k), { start, end: start + k }];
 }
 
-/** The nodes of the consistency proof between the trees of `m` and of `n` leaves: PROOF of section 2.1.4.1; none from 0. */
+/** The nodes of the consistency proof from `m` to `n` leaves: PROOF of section 2.1.4.1; none if `m` is 0. */
 export function consistencyPath(m: number, n: number): Leaves[] {
   return m === 0 ? [] : subProof(m, n, 0, true);
 }
@@ -38,7 +38,7 @@ function largestPowerBelow(n: number): number {
   return k;
 }
 
-/** Whether `path` has the nodes of the inclusion proof of the leaf at `index`, from 0, and they lead to the root. */
+/** Whether `path` is an inclusion proof of the leaf at `index`, from 0. */
 export function verifyInclusion(
   leaf: string,
   { index, size, root, path }: { index: number; size: number; root: string; path: readonly string[] },
@@ -54,7 +54,7 @@ export function verifyInclusion(
   return found === root;
 }
 
-/** Whether `path` proves that `from` is the beginning of `to`, as the empty tree is of every tree. */
+/** Whether `path` proves that `from` is the beginning of `to`. The empty tree is the beginning of every tree. */
 export function verifyConsistency(from: TreeHead, to: TreeHead, path: readonly string[]): boolean {
   if (from.size > to.size) return false;
   if (from.size === 0) return path.length === 0;
@@ -64,7 +64,7 @@ export function verifyConsistency(from: TreeHead, to: TreeHead, path: readonly s
   for (const [i, { start, end }] of nodes.entries()) {
     const node = path[i] as string;
     if (end === from.size) {
-      [earlier, later] = [node, node]; // the last subtree of the earlier tree, always the first node
+      [earlier, later] = [node, node]; // the first node is the last subtree of the earlier tree
     } else if (start < from.size) {
       [earlier, later] = [nodeHash(node, earlier), nodeHash(node, later)];
     } else {

@@ -1,28 +1,28 @@
 import { MerkleTree } from './merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tileTree } from './tiles.ts';
 
-/** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, otherwise null. */
+/** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, at other levels null. */
 export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
 
-/** The height of the subtrees whose roots are the hashes of a level, by level: 0, 8, 16, … */
+/** The subtrees whose roots are the hashes of a level are higher by this at each level: 0, 8, 16, … */
 const HEIGHT_PER_LEVEL = Math.log2(TILE_WIDTH);
 
-/** Hashes entries into tiles. It holds the last tile of each level, and those that were not taken yet. */
+/** Hashes entries into tiles. It holds the last tile of each level, and the tiles that were not taken yet. */
 export class TileWriter {
   /** The position of the last entry. */
   position: bigint;
   readonly #tree: MerkleTree;
-  /** The last tile of each level. A full one stays until the next one begins. */
+  /** The last tile of each level. A full tile stays until the next one begins. */
   readonly #last: GrowingTile[];
   readonly #full: StoredTile[] = [];
 
-  /** By default it is empty; otherwise it has these last tiles, from level 0 upwards, up to a position. */
+  /** Continues a tree with these last tiles, from level 0 upwards, up to a position; by default it is empty. */
   constructor(last: readonly StoredTile[] = [], position = 0n) {
     this.position = position;
     this.#last = last.map(growing);
     const [leaves] = last;
     const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
-    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : treeOfTile(hashes).perfect));
+    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : tileTree(hashes).perfect));
     this.#tree = new MerkleTree(size, perfect.reverse().flat());
   }
 
@@ -34,10 +34,10 @@ export class TileWriter {
     return this.#tree.root();
   }
 
-  /** The last tile of a level. A full one is the last one until the next one begins. */
+  /** The last tile of a level, even if it is full. */
   lastTile(level: number): StoredTile | undefined {
     const tile = this.#last[level];
-    return tile && { ...tile, hashes: hashesOf(tile) };
+    return tile && { ...tile, hashes: usedHashes(tile) };
   }
 
   append(leaf: string, position: bigint): void {
@@ -45,7 +45,7 @@ export class TileWriter {
     this.position = position;
   }
 
-  /** The tiles that have grown since the last call: full ones first, then the partial ones. */
+  /** The tiles that have grown since the last call: first full tiles, then partial tiles. */
   takeChanged(): StoredTile[] {
     const partial = this.#last.filter((tile) => tile.isChanged && tile.width < TILE_WIDTH);
     return [...this.#full.splice(0), ...partial.map(take)];
@@ -80,10 +80,10 @@ function growing({ hashes, ...tile }: StoredTile): GrowingTile {
   return { ...tile, bytes, isChanged: false };
 }
 
-const hashesOf = ({ bytes, width }: GrowingTile): Buffer => bytes.subarray(0, width * HASH_BYTES);
+const usedHashes = ({ bytes, width }: GrowingTile): Buffer => bytes.subarray(0, width * HASH_BYTES);
 
 function take(tile: GrowingTile): StoredTile {
   tile.isChanged = false;
   const { level, index, width, startsAfter } = tile;
-  return { level, index, width, hashes: Buffer.from(hashesOf(tile)), startsAfter };
+  return { level, index, width, hashes: Buffer.from(usedHashes(tile)), startsAfter };
 }

@@ -1,23 +1,23 @@
 import { MerkleTree, nodeHash } from './merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
 
-// The tiles of https://c2sp.org/tlog-tiles: a tile of level 0 has the hashes of up to 256 consecutive leaves, each
-// hash of a tile above is the Merkle Tree Hash of a full tile of the level below.
+// The tiles of https://c2sp.org/tlog-tiles. A tile of level 0 has the hashes of up to 256 consecutive leaves. On higher
+// levels, each hash is the Merkle Tree Hash of a full tile of the level below.
 
 /** Hashes per full tile. */
 export const TILE_WIDTH = 256;
 export const HASH_BYTES = 32;
 
-/** The first `width` hashes, from 1 to 256, of the tile at an index, from 0, of a level. */
+/** The first `width` hashes, from 1 to 256, of a tile: its level and its index, from 0. */
 export type Tile = { level: number; index: number; width: number };
 
-/** A tile of hashes, or a bundle of the entries whose hashes are the tile of level 0. */
+/** A tile of hashes, or the bundle of entries for a tile of level 0. */
 export type TileOrEntries = { level: number | 'entries'; index: number; width: number };
 
 /** Reads a tile: its hashes, concatenated, `width` × 32 bytes. */
 export type ReadTile = (tile: Tile) => Buffer | Promise<Buffer>;
 
-/** Tiles or entries do not match the root of their tree. `received` shows it, by path. */
+/** Tiles or entries do not match the root of their tree. `received` has the evidence by path. */
 export class TileMismatch extends Error {
   override readonly name = 'TileMismatch';
   readonly received: ReadonlyMap<string, Buffer>;
@@ -40,7 +40,7 @@ export function tilePath({ level, index, width }: TileOrEntries): string {
 const TILE_PATH = /^tile\/(entries|\d{1,2})\/((?:x\d{3}\/){0,5})(\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
 const MAX_LEVEL = 63;
 
-/** Parses the path of a tile; undefined if it is not the one that tilePath writes. */
+/** Parses the path of a tile; undefined if it differs from what `tilePath` writes. */
 export function parseTilePath(text: string): TileOrEntries | undefined {
   const [isPath, level, groups = '', last, width] = TILE_PATH.exec(text) ?? [];
   if (!isPath) return undefined;
@@ -53,24 +53,24 @@ export function parseTilePath(text: string): TileOrEntries | undefined {
   return isTile && Number.isSafeInteger(tile.index) && tilePath(tile) === text ? tile : undefined;
 }
 
-/** The width of a tile in the tree of `size` leaves; 0 if that tree does not have the tile. */
+/** The width of a tile in the tree of `size` leaves; 0 if the tree does not have the tile. */
 export function tileWidth(level: number, index: number, size: number): number {
   const hashes = Math.floor(size / TILE_WIDTH ** level);
   return Math.max(0, Math.min(hashes - index * TILE_WIDTH, TILE_WIDTH));
 }
 
-/** The Merkle Tree Hash over the hashes of a tile: if it is full, one hash of the level above. */
-export function rootOfTile(hashes: Buffer): string {
-  return treeOfTile(hashes).root();
+/** The Merkle Tree Hash over the hashes of a tile; for a full tile, it is a hash of the level above. */
+export function tileRoot(hashes: Buffer): string {
+  return tileTree(hashes).root();
 }
 
-export function treeOfTile(hashes: Buffer): MerkleTree {
+export function tileTree(hashes: Buffer): MerkleTree {
   const tree = new MerkleTree();
-  for (const hash of hashesOfTile(hashes)) tree.append(hash);
+  for (const hash of tileHashes(hashes)) tree.append(hash);
   return tree;
 }
 
-export function hashesOfTile(hashes: Buffer): string[] {
+export function tileHashes(hashes: Buffer): string[] {
   const count = Math.ceil(hashes.length / HASH_BYTES);
   return Array.from({ length: count }, (_, i) =>
     hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
@@ -88,26 +88,26 @@ export function inclusionProofFromTiles(index: number, size: number, read: ReadT
   return nodesFromTiles(inclusionPath(index, size), size, read);
 }
 
-/** The consistency proof between the trees of `from` and of `to` leaves. */
+/** The consistency proof between the trees of `from` and `to` leaves. */
 export function consistencyProofFromTiles(from: number, to: number, read: ReadTile): Promise<string[]> {
   return nodesFromTiles(consistencyPath(from, to), to, read);
 }
 
-/** The Merkle Tree Hashes of ranges of leaves; each tile is read once, as wide as the tree has it. */
+/** The Merkle Tree Hashes of ranges of leaves. Reads each tile once, at its full width in the tree. */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
   const reading = new Map<string, Promise<Buffer>>();
-  const rootOf = async (subtree: Leaves): Promise<string> => {
-    const { tile, first, count } = placeOf(subtree, size);
+  const subtreeRoot = async (subtree: Leaves): Promise<string> => {
+    const { tile, first, count } = locate(subtree, size);
     const path = tilePath(tile);
     const whole = reading.get(path) ?? readWhole(tile, read);
     reading.set(path, whole);
-    return rootOfTile((await whole).subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+    return tileRoot((await whole).subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
   };
-  const nodes = ranges.map((range) => Promise.all(perfectSubtrees(range).map(rootOf)));
+  const nodes = ranges.map((range) => Promise.all(perfectSubtrees(range).map(subtreeRoot)));
   return (await Promise.all(nodes)).map((roots) => roots.reduceRight((right, left) => nodeHash(left, right)));
 }
 
-/** Reads a tile. @throws TileMismatch if it does not have its width, and what `read` throws */
+/** Reads a tile. @throws TileMismatch if its width is wrong; errors of `read` */
 export async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
   const hashes = await read(tile);
   if (hashes.length === tile.width * HASH_BYTES) return hashes;
@@ -116,7 +116,7 @@ export async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
   throw new TileMismatch(message, new Map([[path, hashes]]));
 }
 
-/** The perfect subtrees that a node of a proof is hashed from, from the left, the largest first. */
+/** The perfect subtrees from which a node of a proof is hashed, from left to right, largest first. */
 function perfectSubtrees({ start, end }: Leaves): Leaves[] {
   const subtrees: Leaves[] = [];
   for (let from = start; from < end; ) {
@@ -128,8 +128,8 @@ function perfectSubtrees({ start, end }: Leaves): Leaves[] {
   return subtrees;
 }
 
-/** The hashes of one tile whose Merkle Tree Hash is the root of a perfect subtree, at the highest level that has them. */
-function placeOf({ start, end }: Leaves, size: number): { tile: Tile; first: number; count: number } {
+/** Locates the hashes of a perfect subtree: a range in a tile of the highest level that has them. */
+function locate({ start, end }: Leaves, size: number): { tile: Tile; first: number; count: number } {
   let level = 0;
   let first = start;
   let count = end - start;

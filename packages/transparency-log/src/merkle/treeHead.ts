@@ -1,15 +1,15 @@
 /** A log of `size` events, and the root of its Merkle tree in hexadecimal. */
 export type TreeHead = { size: number; root: string };
 
-export const isSameHead = (one: TreeHead, other: TreeHead | undefined): boolean =>
-  one.size === other?.size && one.root === other.root;
+export const isSameHead = (a: TreeHead, b: TreeHead | undefined): boolean =>
+  a.size === b?.size && a.root === b.root;
 
-/** The text SIZE:ROOT of a tree head. */
+/** Formats a tree head as SIZE:ROOT. */
 export function formatTreeHead({ size, root }: TreeHead): string {
   return `${size}:${root}`;
 }
 
-/** The tree head of a text SIZE:ROOT; undefined if it is another one. */
+/** Parses a tree head, SIZE:ROOT; undefined if the text is malformed. */
 export function parseTreeHead(text: string): TreeHead | undefined {
   const [, size, root = ''] = /^(\d{1,15}):([\da-fA-F]{64})$/.exec(text) ?? [];
   return size === undefined ? undefined : { size: Number(size), root: root.toLowerCase() };

@@ -4,26 +4,26 @@ import {
   type ReadTile,
   readWhole,
   rootFromTiles,
-  rootOfTile,
   TILE_WIDTH,
   type Tile,
   TileMismatch,
   tilePath,
+  tileRoot,
   tileWidth,
 } from './tiles.ts';
 import type { TreeHead } from './treeHead.ts';
 
-/** Full tiles of 8 KiB that are kept: those above the ones that are being read. */
+/** The number of full tiles of 8 KiB in the cache: enough for the tiles above the tiles that are being read. */
 const MAX_CACHED = 64;
 
 /**
- * The tiles of the tree that has this size and root, from an untrusted source. Each is compared with its hash in the tile above
- * before it is used. So a false tree must have been completed before its root was signed: a false size of 2^50 ends at
- * the first tile that does not exist.
+ * The tiles of a tree with this head, from a source that may be malicious. Each tile is compared with its hash in the
+ * tile above before use. So a source cannot invent tiles for a signed root: a false size of 2^50 fails at the first
+ * tile.
  */
 export class VerifiedTiles {
   readonly head: TreeHead;
-  /** The partial tiles by path: the last one of each level, whose hashes make the root. */
+  /** The partial tiles by path: the last tile of each level, from whose hashes the root is computed. */
   readonly partial: ReadonlyMap<string, Buffer>;
   readonly #source: ReadTile;
   readonly #full = new LRUCache<string, Promise<Buffer>>({ max: MAX_CACHED });
@@ -34,7 +34,7 @@ export class VerifiedTiles {
     this.#source = source;
   }
 
-  /** Reads the partial tiles, at most one per level. @throws TileMismatch, and what `source` throws */
+  /** Reads the partial tiles, at most one per level. @throws TileMismatch; errors of the source */
   static async open(head: TreeHead, source: ReadTile): Promise<VerifiedTiles> {
     const { size, root } = head;
     const partial = new Map<string, Buffer>();
@@ -48,14 +48,14 @@ export class VerifiedTiles {
     return new VerifiedTiles(head, partial, source);
   }
 
-  /** The first hashes of a tile that the tree has. @throws TileMismatch, and what the source throws */
+  /** The first hashes of a tile of the tree. @throws TileMismatch; errors of the source */
   readonly read = async ({ level, index, width }: Tile): Promise<Buffer> => {
     const hashes = await this.#whole({ level, index, width: tileWidth(level, index, this.head.size) });
     return hashes.subarray(0, width * HASH_BYTES);
   };
 
-  /** The Merkle Tree Hash of a full tile, in the tile above. @throws TileMismatch, and what the source throws */
-  async rootOf({ level, index }: Omit<Tile, 'width'>): Promise<string> {
+  /** Reads the Merkle Tree Hash of a full tile from the tile above. @throws TileMismatch; errors of the source */
+  async tileRoot({ level, index }: Omit<Tile, 'width'>): Promise<string> {
     const at = index % TILE_WIDTH;
     const above = { level: level + 1, index: Math.floor(index / TILE_WIDTH), width: at + 1 };
     return (await this.read(above)).toString('hex', at * HASH_BYTES);
@@ -71,10 +71,10 @@ export class VerifiedTiles {
   }
 
   async #readFull(tile: Tile, path: string): Promise<Buffer> {
-    const [hashes, expected] = await Promise.all([readWhole(tile, this.#source), this.rootOf(tile)]);
-    if (rootOfTile(hashes) === expected) return hashes;
+    const [hashes, expected] = await Promise.all([readWhole(tile, this.#source), this.tileRoot(tile)]);
+    if (tileRoot(hashes) === expected) return hashes;
     throw new TileMismatch(
-      `${path} does not have the hash ${expected}, which the tile above has`,
+      `${path} does not have the hash ${expected}, which is in the tile above`,
       new Map([[path, hashes]]),
     );
   }

@@ -1,4 +1,4 @@
-/** What is wrong with the log; docs/alarms.md explains each. */
+/** The kinds of alarms; docs/alarms.md explains each one. */
 type AlarmKind =
   | 'invalid checkpoint'
   | 'not cosigned'
@@ -8,10 +8,10 @@ type AlarmKind =
   | 'mismatch'
   | 'withheld';
 
-/** A file that shows what an alarm states. `commands`: by which others verify it, in its directory: docs/alarms.md. */
+/** A file with evidence for an alarm. `commands` verify it in its directory; see docs/alarms.md. */
 export type Evidence = { name: string; content: Buffer; commands?: readonly string[] };
 
-/** The log contradicts what it has signed, does not show it, or the checkpoint is not its own. */
+/** The log contradicts a checkpoint that it has signed, does not serve its tiles, or serves an invalid checkpoint. */
 export class Alarm extends Error {
   override readonly name = 'Alarm';
   readonly kind: AlarmKind;

@@ -6,18 +6,18 @@ import { printable } from '../notes/printable.ts';
 import type { Alarm } from './alarm.ts';
 import { runOnAlarm } from './onAlarm.ts';
 
-/** Larger evidence is not printed if it cannot be written: checkpoints and proofs are smaller. */
+/** If evidence cannot be written, it is printed up to this size: checkpoints and proofs are smaller. */
 const MAX_PRINTED_BYTES = 128 * 1024;
 
 type Options = { path: string; program: string | undefined; print: (line: string) => void };
 
-/** The evidence of an alarm. As long as the directory exists, nothing is checked. */
+/** The evidence of an alarm. While the directory exists, the log is not checked. */
 export class AlarmDirectory {
   readonly path: string;
   readonly #program: string | undefined;
   readonly #print: (line: string) => void;
 
-  /** `program`: of --on-alarm. */
+  /** `program` is the value of --on-alarm. */
   constructor({ path, program, print }: Options) {
     this.path = path;
     this.#program = program;
@@ -28,10 +28,10 @@ export class AlarmDirectory {
     return existsSync(this.path);
   }
 
-  /** Writes the evidence, and runs the program; returns the lines of the alarm, with the evidence if it could not be written. */
+  /** Writes the evidence, and runs the program. Returns the lines to print, with evidence that could not be written. */
   async raise(alarm: Alarm): Promise<string> {
     const { message, evidence } = alarm;
-    const text = textOf(alarm);
+    const text = formatAlarm(alarm);
     const failure = await this.#write(text, evidence).catch((error: Error) => error);
     await this.#notify(() => text);
     if (!failure) return printable(`ALARM: ${message}; the evidence is in ${this.path}; see docs/alarms.md`);
@@ -42,13 +42,13 @@ export class AlarmDirectory {
     ].join('\n');
   }
 
-  /** Runs the program for an earlier alarm, if it has failed or was killed. */
+  /** Runs the program for an earlier alarm if it failed or was killed. */
   async notifyAgain(): Promise<void> {
     if (existsSync(this.#notified)) return;
     await this.#notify(() => readFile(join(this.path, 'alarm.txt'), 'utf8'));
   }
 
-  /** The directory is complete as soon as it exists. @throws Error */
+  /** Creates the directory atomically. @throws Error */
   async #write(text: string, evidence: Alarm['evidence']): Promise<void> {
     const draft = `${this.path}.draft`;
     await rm(draft, { recursive: true, force: true });
@@ -69,13 +69,13 @@ export class AlarmDirectory {
     await replaceFile(this.#notified, '').catch(({ message }) => this.#print(printable(message)));
   }
 
-  /** A file that exists once the program has run. */
+  /** A file that exists after the program has run. */
   get #notified(): string {
     return join(this.path, 'notified');
   }
 }
 
-function textOf({ message, evidence }: Alarm): string {
+function formatAlarm({ message, evidence }: Alarm): string {
   const commands = evidence.flatMap((file) => file.commands ?? []);
   const verify = commands.length > 0 ? ['', 'Verify with the scripts of docs/tools:', ...commands] : [];
   return [printable(`${new Date().toISOString()}  ALARM: ${message}`), ...verify, ''].join('\n');

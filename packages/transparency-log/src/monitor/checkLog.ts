@@ -6,27 +6,27 @@ import { Alarm, checkpointFiles } from './alarm.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import { type FetchOptions, fetchCheckpoint } from './fetchCheckpoint.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
-import { describe, largestOf, type Received } from './received.ts';
+import { describe, findLargest, type Received } from './received.ts';
 import { Rereading } from './rereading.ts';
-import { knownOf, type State } from './state.ts';
+import { knownCheckpoints, type State } from './state.ts';
 
-/** The log is consistent with all that it has signed before, and its `added` events, or all, match its tree. */
+/** The result of a check: the log is consistent with its earlier checkpoints, and `added` events match its tree. */
 export type Checked = {
   state: State & { checkpoint: Received };
   added: number;
-  /** How many events were compared before. */
+  /** The number of events that were compared before. */
   again: number;
-  /** Since when a quorum has signed, in seconds since 1970. */
+  /** The time of the quorum's cosignatures, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 
 type Options = FetchOptions & {
   client: Pick<LogClient, 'entries'>;
-  /** Whether all events are compared with the tree, not only the new ones. */
+  /** Whether to compare all events with the tree, not only new events. */
   all?: boolean | undefined;
 };
 
-/** Checks what the log signs against what it signed before, and events against its tree. @throws Alarm, LogUnavailable */
+/** Checks the checkpoint against earlier checkpoints, and the events against the tree. @throws Alarm, LogUnavailable */
 export async function checkLog(given: Omit<Options, 'rereading'>): Promise<Checked> {
   const options: Options = { ...given, rereading: new Rereading(given) };
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(options);
@@ -35,18 +35,18 @@ export async function checkLog(given: Omit<Options, 'rereading'>): Promise<Check
   let compared = options.all ? 0 : (state.checkpoint?.size ?? 0);
   return orMismatch(checkpoint, options, async () => {
     const tree = await openTree(checkpoint, state, options.client);
-    await compareWithTree(tree, knownOf(state));
+    await compareWithTree(tree, knownCheckpoints(state));
     const pending = await compareAhead(checkpoint, { ...options, state });
     const before = state.checkpoint?.size ?? 0;
     for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, options.client))
-      compared = first + entries.length - 1; // which the tree has; they are not read again
+      compared = first + entries.length - 1; // verified; a retry does not read them again
     const tiles = tree.tiles.partial;
     const added = checkpoint.size - before;
     return { state: { checkpoint, pending, tiles }, added, again: options.all ? before : 0, cosignedAt };
   });
 }
 
-/** @throws Alarm if what is read does not match the tree of the checkpoint */
+/** @throws Alarm if tiles or entries do not match the tree of the checkpoint */
 async function orMismatch<T>(checkpoint: Received, options: Options, read: () => Promise<T>): Promise<T> {
   try {
     return await options.rereading.read(read);
@@ -60,15 +60,15 @@ async function orMismatch<T>(checkpoint: Received, options: Options, read: () =>
   }
 }
 
-/** Compares larger checkpoints, which others have shown, if the log shows their tiles; returns those that stay pending. */
+/** Compares larger checkpoints from others if the log serves their tiles; returns the checkpoints that stay pending. */
 async function compareAhead({ size }: TreeHead, options: Options): Promise<readonly Received[]> {
   const { state, client, now, onNotice } = options;
-  const ahead = state.pending.filter((one) => one.size > size);
-  const largest = largestOf(ahead);
+  const ahead = state.pending.filter((pending) => pending.size > size);
+  const largest = findLargest(ahead);
   if (!largest) return ahead;
   try {
     await orMismatch(largest, options, async () =>
-      compareWithTree(await openTree(largest, state, client), knownOf(state)),
+      compareWithTree(await openTree(largest, state, client), knownCheckpoints(state)),
     );
     if (now().getTime() - Date.parse(largest.receivedAt) > MAX_CLOCK_DIFFERENCE_MS)
       onNotice(`the log shows the tiles of ${describe(largest)}, and still signs ${size} events`);

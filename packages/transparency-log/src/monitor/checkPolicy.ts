@@ -5,16 +5,16 @@ import { Alarm, checkpointFiles } from './alarm.ts';
 import type { Received } from './received.ts';
 
 export type PolicyCheck = {
-  /** Whose cosignatures a checkpoint must have. */
+  /** The witnesses that must have cosigned a checkpoint. */
   policy?: Policy | undefined;
-  /** How old the cosignatures of a quorum, or the last growth, may be. */
+  /** The maximum age of the cosignatures of a quorum, or of the last growth. */
   staleAfterMs?: number | undefined;
-  /** Whether the log must grow, also with a policy. */
+  /** Whether the log must grow even with a policy. */
   expectGrowth?: boolean | undefined;
   now: () => Date;
 };
 
-/** Since when a quorum has signed, in seconds since 1970; undefined without one. @throws Alarm */
+/** The time of the quorum's cosignatures, in seconds since 1970; undefined without a policy. @throws Alarm */
 export function checkPolicy(checkpoint: Received, check: PolicyCheck): number | undefined {
   const { policy, expectGrowth } = check;
   const cosignedAt = policy && checkCosignatures(checkpoint, policy, check);

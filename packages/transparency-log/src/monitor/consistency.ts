@@ -11,18 +11,18 @@ import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
 import { LogUnavailable } from './logClient.ts';
-import { describe, largestOf, type Received, shownBy } from './received.ts';
+import { describe, findLargest, type Received, shownBy } from './received.ts';
 import type { Rereading } from './rereading.ts';
-import { knownOf, type State } from './state.ts';
+import { knownCheckpoints, type State } from './state.ts';
 
 type Client = { tile: ReadTile };
 type Source = { client: Client; rereading: Rereading };
-/** A checkpoint, and the tiles that have its root. */
+/** A checkpoint with the verified tiles of its tree. */
 export type Tree = { checkpoint: Received; tiles: VerifiedTiles };
 
-/** Finds what two checkpoints show without tiles. @throws Alarm */
+/** Finds contradictions between two checkpoints without their tiles. @throws Alarm */
 export function compareHeads(state: State): void {
-  const known = knownOf(state);
+  const known = knownCheckpoints(state);
   for (const [i, one] of known.entries()) {
     const other = known
       .slice(0, i)
@@ -36,11 +36,17 @@ export function compareHeads(state: State): void {
   }
 }
 
-/** The tree of a checkpoint: of tiles that were kept, or that the log shows. @throws TileMismatch, LogUnavailable */
+/** Opens the tree of a checkpoint, using stored and served tiles. @throws TileMismatch, LogUnavailable */
 export async function openTree(checkpoint: Received, state: State, client: Client): Promise<Tree> {
-  const kept = checkpoint === state.checkpoint ? state.tiles : undefined;
-  const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
-  return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
+  const open = async (kept?: State['tiles']): Promise<Tree> => {
+    const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
+    return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
+  };
+  if (checkpoint !== state.checkpoint || state.tiles.size === 0) return open();
+  return open(state.tiles).catch((error) => {
+    if (error instanceof TileMismatch) return open(); // the file of the state may be damaged
+    throw error;
+  });
 }
 
 /** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, LogUnavailable */
@@ -52,12 +58,13 @@ export async function compareWithTree(tree: Tree, others: readonly Received[]): 
   }
 }
 
-/** Reads tiles, and compares them; returns whether all of them are shown and match the root. */
+/** Reads and compares tiles; returns whether all tiles are served and match the root. */
 type TryToCompare = (compare: () => Promise<void>) => Promise<boolean>;
 
 /**
- * Compares all checkpoints as far as tiles were kept or are shown; returns whether those prove that `received` is the
- * beginning of the largest one that the log must show. @throws Alarm; LogUnavailable in the end, if it does not respond
+ * Compares all checkpoints, using stored and served tiles. Returns whether the tiles prove that `received` is the
+ * beginning of the largest checkpoint that the log must serve. @throws Alarm; after comparing, LogUnavailable if it did
+ * not respond
  */
 export async function searchFork(
   received: Received,
@@ -65,17 +72,17 @@ export async function searchFork(
   { client, rereading }: Source,
 ): Promise<boolean> {
   let unavailable: LogUnavailable | undefined;
-  /** If the log does not respond, what was kept is compared all the same. */
+  /** Stored tiles are compared even if the log does not respond. */
   const tryToCompare: TryToCompare = (compare) =>
     areShown(compare, rereading).catch((error) => {
       if (!(error instanceof LogUnavailable)) throw error;
       unavailable ??= error;
       return false;
     });
-  const known = knownOf(state);
-  const largest = largestOf(known.filter(({ mayBeAhead }) => !mayBeAhead));
+  const known = knownCheckpoints(state);
+  const largest = findLargest(known.filter(({ mayBeAhead }) => !mayBeAhead));
   const trees: Tree[] = [];
-  for (const one of new Set([largest, largestOf(known), state.checkpoint, received]))
+  for (const one of new Set([largest, findLargest(known), state.checkpoint, received]))
     if (one) await tryToCompare(async () => void trees.push(await openTree(one, state, client)));
   let isBeginning = false;
   for (const tree of trees) {
@@ -90,11 +97,11 @@ export async function searchFork(
   return isBeginning;
 }
 
-/** Whether the log itself shows the last tiles of a checkpoint. @throws what is not about tiles */
+/** Whether the log itself serves the last tiles of a checkpoint. @throws errors that do not concern tiles */
 export const isShown = (head: TreeHead, { client, rereading }: Source): Promise<boolean> =>
   areShown(async () => void (await VerifiedTiles.open(head, (tile) => client.tile(tile))), rereading);
 
-/** Compares two trees up to the last full tile of each level: the tiles below it may not be shown any more. */
+/** Compares two trees up to the last full tile of each level: the log may no longer serve the tiles below. */
 async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {
   for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {
     const size = smaller.checkpoint.size - (smaller.checkpoint.size % width);
@@ -108,12 +115,12 @@ async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryTo
 }
 
 /**
- * Whether the log shows the tiles that are read, as far as it responds. @throws LogUnavailable if it does not, as an instance that is starting;
- * what is not about tiles, such as Alarm
+ * Whether the log serves the tiles that `read` reads. @throws LogUnavailable if the log does not respond, for example
+ * an instance that is starting; errors that do not concern tiles, such as Alarm
  */
 async function areShown(read: () => Promise<void>, rereading: Rereading): Promise<boolean> {
   try {
-    await rereading.read(read);
+    await rereading.read(read, { missing: true });
     return true;
   } catch (error) {
     const isMissing = error instanceof LogUnavailable && error.isMissing;
@@ -122,7 +129,7 @@ async function areShown(read: () => Promise<void>, rereading: Rereading): Promis
   }
 }
 
-/** The alarm that a larger tree begins with this head, and a smaller one does not: if it is larger than that, too, with `own`. */
+/** The alarm of a fork: the larger tree begins with `head`. `own` is the root that the smaller tree has at this size. */
 async function fork(
   smaller: Received,
   larger: Tree,

@@ -6,40 +6,40 @@ import { Alarm, checkpointFiles } from './alarm.ts';
 import { checkPolicy, type PolicyCheck } from './checkPolicy.ts';
 import { compareHeads, isShown, searchFork } from './consistency.ts';
 import { type LogClient, LogUnavailable } from './logClient.ts';
-import { describe, largestOf, openReceived, type Received, shownBy } from './received.ts';
+import { describe, findLargest, openReceived, type Received, shownBy } from './received.ts';
 import { MAX_RETRIES, RETRY_INTERVAL_MS, type Rereading } from './rereading.ts';
-import { knownOf, type State } from './state.ts';
+import { knownCheckpoints, type State } from './state.ts';
 import { type WitnessOptions, witnessCheckpoints } from './witnessCheckpoints.ts';
 
 export type FetchOptions = WitnessOptions &
   PolicyCheck & {
     client: Pick<LogClient, 'checkpoint' | 'tile'>;
     state: State;
-    /** Checkpoints of others, with which this log must be consistent. */
+    /** Checkpoints from others; this log must be consistent with them. */
     known?: readonly Received[];
     sleep: (ms: number) => Promise<void>;
     rereading: Rereading;
-    /** Called with each new checkpoint, before anything else is fetched, so that it is not forgotten. */
+    /** Called with each new checkpoint before anything else is fetched, so that it is not lost. */
     onReceived: (state: State) => Promise<void>;
   };
 
-/** The checkpoint that the log shows, and the state that has it. */
+/** The checkpoint that the log serves, and the state that includes it. */
 type Fetched = {
   checkpoint: Received;
   state: State;
-  /** Since when a quorum has signed, in seconds since 1970. */
+  /** The time of the quorum's cosignatures, in seconds since 1970. */
   cosignedAt: number | undefined;
 };
 
-/** Checkpoints that wait for their tiles: more than half a day of them, one a minute. */
+/** The number of checkpoints that wait for their tiles: at one per minute, more than half a day. */
 const MAX_PENDING = 1_000;
-/** As JSON, they fit into the state. */
+/** As JSON, this fits into the state file. */
 const MAX_PENDING_BYTES = 24 * 1024 * 1024;
 
-/** Fetches the checkpoint of now. The state has it, as every other one that was received. @throws Alarm, LogUnavailable */
+/** Fetches the current checkpoint. The state has all checkpoints that were received. @throws Alarm, LogUnavailable */
 export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
   const { client, known = [] } = options;
-  compareHeads(options.state); // a kill may have prevented the alarm
+  compareHeads(options.state); // the last check may have been killed before its alarm
   let state = await remember([...known, ...(await witnessCheckpoints(options))], options.state, options);
   for (let retries = 0; ; retries++) {
     const isLast = retries === MAX_RETRIES;
@@ -59,7 +59,7 @@ export async function fetchCheckpoint(options: FetchOptions): Promise<Fetched> {
   }
 }
 
-/** What work resolves to, or the alarm that it throws: another attempt may find that there is none. */
+/** The result of `work`, or the alarm that it throws: another attempt may succeed. */
 async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
   try {
     return await work();
@@ -69,7 +69,7 @@ async function orAlarm<T>(work: () => T | Promise<T>): Promise<T | Alarm> {
   }
 }
 
-/** Throws what is wrong with a checkpoint that has a problem, or is smaller than one before, in spite of all retries: Alarm or LogUnavailable. */
+/** Judges a checkpoint that has a problem, or is too small, after all retries. @throws Alarm, LogUnavailable */
 async function judge(
   checkpoint: Received,
   larger: Received | undefined,
@@ -81,7 +81,7 @@ async function judge(
   try {
     const isBeginning = await searchFork(checkpoint, state, options);
     if (larger) {
-      // The larger one may wait for its cosignatures, unless a quorum has signed the smaller one since.
+      // The larger checkpoint may wait for its cosignatures, unless a quorum has signed the smaller one since.
       const isSignedSince = cosignedAt * 1_000 > Date.parse(larger.receivedAt) + MAX_CLOCK_DIFFERENCE_MS;
       if (!(isBeginning && policy && !isSignedSince && (await isShown(larger, options))))
         throw rollback(checkpoint, larger, isBeginning);
@@ -90,13 +90,13 @@ async function judge(
       );
     }
   } catch (error) {
-    throw error instanceof LogUnavailable && problem ? problem : error; // whatever the log shows or not
+    throw error instanceof LogUnavailable && problem ? problem : error; // even if the log does not respond
   }
   throw problem;
 }
 
 const sameAs = (head: TreeHead, state: State): Received | undefined =>
-  knownOf(state).find((other) => isSameHead(other, head));
+  knownCheckpoints(state).find((other) => isSameHead(other, head));
 
 /** @throws Alarm */
 async function receive(bytes: Buffer, { key, now }: FetchOptions): Promise<Received> {
@@ -118,15 +118,15 @@ async function remember(
   try {
     if (state !== before) await onReceived(state);
   } finally {
-    compareHeads(state); // also if the disk is full
+    compareHeads(state); // even if writing the state failed
   }
-  const pending = state.pending.filter((one) => !one.shownBy || one.mayBeAhead); // files can have any number
+  const pending = state.pending.filter((one) => !one.shownBy || one.mayBeAhead); // files are not limited
   const bytes = pending.reduce((sum, { note }) => sum + Buffer.byteLength(note), 0);
   if (pending.length > MAX_PENDING || bytes > MAX_PENDING_BYTES) throw withheld(pending);
   return state;
 }
 
-/** Adds a checkpoint, or replaces the same one: its cosignatures may be newer, or the log itself shows it now. */
+/** Adds a checkpoint, or replaces an equal one: its cosignatures may be newer, or now the log itself serves it. */
 function withCheckpoint(state: State, one: Received): State {
   const known = sameAs(one, state);
   if (!known) return { ...state, pending: [...state.pending, one] };
@@ -139,10 +139,10 @@ function withCheckpoint(state: State, one: Received): State {
   return { ...state, checkpoint, pending: state.pending.map(replace) };
 }
 
-/** The largest checkpoint of more events that the log must show: of its own ones, if there is any. */
+/** The largest checkpoint of more events that the log must serve; if possible, one that it has served itself. */
 function largerThan({ size }: TreeHead, state: State): Received | undefined {
-  const larger = knownOf(state).filter((one) => !one.mayBeAhead && one.size > size);
-  return largestOf(larger.filter((one) => !one.shownBy)) ?? largestOf(larger);
+  const larger = knownCheckpoints(state).filter((one) => !one.mayBeAhead && one.size > size);
+  return findLargest(larger.filter((one) => !one.shownBy)) ?? findLargest(larger);
 }
 
 function rollback(received: Received, larger: Received, isBeginning: boolean): Alarm {

@@ -4,7 +4,7 @@ import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { openReceived, type Received } from './received.ts';
 
-/** The checkpoints of files, each of which has one, or a proof with one, such as a receipt. @throws Error that names the file */
+/** Reads checkpoints from files with a checkpoint or a proof, such as a receipt. @throws Error that names the file */
 export function readKnown(
   files: readonly string[],
   key: VerifierKey,

@@ -1,15 +1,15 @@
 import { sleep } from '@event-sourced/event-log/time';
 import { LRUCache } from 'lru-cache';
 import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
-import { readAtMost, reasonOf } from '../http/response.ts';
+import { failureReason, readAtMost } from '../http/response.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileOrEntries, tilePath } from '../merkle/tiles.ts';
 import { formatEntryBundle, parseEntryBundle } from '../notes/entryBundle.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 
-/** The log could not be read now. It proves nothing: the next attempt may succeed. */
+/** The log could not be read. This proves nothing: the next attempt may succeed. */
 export class LogUnavailable extends Error {
   override readonly name = 'LogUnavailable';
-  /** Whether it responds that it does not have what was asked for. */
+  /** Whether the log responded that the resource does not exist. */
   readonly isMissing: boolean;
   constructor(message: string, isMissing = false) {
     super(message);
@@ -17,13 +17,13 @@ export class LogUnavailable extends Error {
   }
 }
 
-/** What files are served as, checkpoints too. The page of a proxy is not a response of the log. */
+/** The media types of files and checkpoints. The error page of a proxy is not a response of the log. */
 const MEDIA_TYPES = /^(text\/plain|(application|binary)\/octet-stream|none)\b/i;
 const TIMEOUT_MS = 30_000;
 const MAX_RATE_LIMIT_WAITS = 10;
 const MAX_RATE_LIMIT_WAIT_S = 60;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
-/** Each entry after its length in two bytes. */
+/** Each entry follows its length in two bytes. */
 const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
 
 type Options = { url: string; token?: string | undefined; signal: AbortSignal; maxWaits?: number };
@@ -34,12 +34,12 @@ export class LogClient {
   readonly #token: string | undefined;
   readonly #maxWaits: number;
   readonly #signal: AbortSignal;
-  /** What was read before is read again past caches: it was wrong, or may be newer. */
+  /** The URLs that were read. A second read bypasses caches: the first response was wrong, or may be outdated. */
   readonly #read = new LRUCache<string, true>({ max: 1_000 });
 
   /**
-   * The URL is the prefix of the log's resources. When the signal aborts, it throws the signal's reason. `maxWaits`: how often
-   * it waits for a rate limit.
+   * The URL is the prefix of the log's resources. When the signal aborts, reads throw its reason. `maxWaits`: the
+   * maximum number of waits for a rate limit.
    */
   constructor({ url, token, signal, maxWaits = MAX_RATE_LIMIT_WAITS }: Options) {
     this.#maxWaits = maxWaits;
@@ -62,20 +62,20 @@ export class LogClient {
     );
   }
 
-  /** A log may delete a partial tile once the full one exists: then it is the beginning of that one. */
-  async #getTile(tile: TileOrEntries, maxBytes: number, beginningOf: (full: Buffer) => Buffer) {
+  /** A log may delete a partial tile when the full tile exists: then the full tile begins with it. */
+  async #getTile(tile: TileOrEntries, maxBytes: number, cut: (full: Buffer) => Buffer) {
     const get = (width: number) => this.#get(tilePath({ ...tile, width }), maxBytes);
     try {
       return await get(tile.width);
     } catch (error) {
       if (tile.width === TILE_WIDTH || !Object(error).isMissing) throw error;
-      const full = await get(TILE_WIDTH).catch((other) => {
-        throw other.isMissing ? error : other;
+      const full = await get(TILE_WIDTH).catch((fullError) => {
+        throw fullError.isMissing ? error : fullError;
       });
       try {
-        return beginningOf(full);
+        return cut(full);
       } catch {
-        return full; // it is malformed, and does not match
+        return full; // malformed, so it will not match
       }
     }
   }
@@ -89,18 +89,18 @@ export class LogClient {
       const body = await readAtMost(maxBytes, response.body);
       if (!body) throw unavailable(`the response is larger than ${maxBytes} bytes`);
       const { status } = response;
-      if (status !== 200) throw unavailable(`${status} ${messageOf(body)}`.trim(), status === 404);
+      if (status !== 200) throw unavailable(`${status} ${errorText(body)}`.trim(), status === 404);
       const type = response.headers.get('content-type') ?? 'none';
       if (!MEDIA_TYPES.test(type)) throw unavailable(`its content type is ${type}`);
       return body;
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof LogUnavailable) throw error;
-      throw unavailable(reasonOf(error));
+      throw unavailable(failureReason(error));
     }
   }
 
-  /** The response; a request over the rate limit is repeated after the time that its response names. */
+  /** Fetches a URL; repeats a request over the rate limit after the time in its response. */
   async #fetch(url: string): Promise<Response> {
     const cache = this.#read.has(url) ? 'no-store' : 'default';
     this.#read.set(url, true);
@@ -108,7 +108,7 @@ export class LogClient {
       const response = await fetch(url, {
         cache,
         headers: { accept: '*/*', ...(this.#token ? { authorization: `Bearer ${this.#token}` } : {}) },
-        redirect: 'error', // the token is for this log only
+        redirect: 'error', // the token is only for this log
         signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
       const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
@@ -120,7 +120,7 @@ export class LogClient {
   }
 }
 
-function messageOf(body: Buffer): string {
+function errorText(body: Buffer): string {
   try {
     return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);
   } catch {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { sleep } from '@event-sourced/event-log/time';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { originOf } from '../notes/checkpoint.ts';
+import { keyOrigin } from '../notes/checkpoint.ts';
 import { printable } from '../notes/printable.ts';
 import { Alarm } from './alarm.ts';
 import { AlarmDirectory } from './alarmDirectory.ts';
@@ -21,49 +21,48 @@ type Context = {
   signal: AbortSignal;
 };
 
-/** What all checks of a run have in common. */
+/** The context of all checks of a run. */
 type Run = MonitorSettings &
   Context & {
     files: StateFiles;
     alarms: AlarmDirectory;
-    /** Checkpoints that are not in the state: those of others at first, and those that could not be written. */
+    /** Checkpoints that are not in the state yet: from others, or because writing the state failed. */
     known: readonly Received[];
   };
 
-/** With `once`: the log could not be checked. It is no alarm. */
+/** With `once`: the log could not be checked. This is not an alarm. */
 class NotChecked extends Error {
   override readonly name = 'NotChecked';
   readonly exitCode = 2;
 }
 
 const ATTEMPTS_ONCE = 3;
-/** Errors of files that may be gone at the next check. */
+/** Errors of files that may not occur at the next check. */
 const TRANSIENT = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'];
-/** The longest time that a timer can have. */
+/** The maximum duration of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const TOO_SLOW =
   'the check took longer than --timeout allows: the log is slow, or has many events; set a longer one';
 const RETRY_INTERVAL_MS = 1_000;
 
 /**
- * Checks a log over HTTP, once or again and again, and remembers in files what it has signed. @throws NotChecked; Error if
- * the log contradicts itself, whose evidence is then in files
+ * Checks a log over HTTP, once or repeatedly, and records in files what the log has signed. @throws NotChecked; Error
+ * if the log contradicts itself, after writing the evidence to files
  */
 export async function monitorLog(options: MonitorOptions, context: Context): Promise<void> {
   const { token, print } = context;
   const settings = parseMonitorOptions(options, print);
-  // An error of `fetch` would quote a token with other characters.
-  if (!/^[!-~]*$/.test(token ?? ''))
-    throw new Error('TOKEN, an environment variable, must be a token, if the log requires one.');
+  // An error of `fetch` would quote a token with invalid characters.
+  if (!/^[!-~]*$/.test(token ?? '')) throw new Error('the environment variable TOKEN is not a valid token.');
   const files = new StateFiles(options.state);
   const alarms = new AlarmDirectory({ path: `${options.state}.alarm`, program: settings.program, print });
-  if (!alarms.exists) await files.read(settings.key); // before anything is created
+  if (!alarms.exists) await files.read(settings.key); // before any file is created
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const run = { ...context, ...settings, files, alarms, known };
   await (settings.once ? checkOnce(run) : follow(run));
 }
 
-/** Makes a few attempts, all within --timeout. @throws NotChecked, Error */
+/** Makes a few attempts within --timeout. @throws NotChecked, Error */
 async function checkOnce(run: Run): Promise<void> {
   const deadline = performance.now() + run.timeoutMs;
   for (let attempt = 1; ; attempt++) {
@@ -83,7 +82,7 @@ async function follow(run: Run): Promise<never> {
   }
 }
 
-/** Checks the log; returns a line if it could not be checked now. @throws Error, as after an alarm */
+/** Checks the log; returns a line if that is not possible now. @throws Error, for example after an alarm */
 async function tryToCheck(run: Run, timeoutMs: number): Promise<string | undefined> {
   run.signal.throwIfAborted();
   const deadline = new AbortController();
@@ -100,11 +99,10 @@ async function tryToCheck(run: Run, timeoutMs: number): Promise<string | undefin
   }
 }
 
-/** Whether an error of the files is one of these. */
 const isTransient = (error: unknown): error is Error =>
   [error, (error as Error).cause].some((one) => TRANSIENT.includes(String(Object(one).code)));
 
-/** Checks the log, unless there was an alarm, while no one else does with this state. @throws LogUnavailable, Error */
+/** Locks the state, and checks the log unless there was an alarm. @throws LogUnavailable, Error */
 async function check(run: Run, signal: AbortSignal): Promise<void> {
   const { files, alarms, key, write } = run;
   using _lock = await files.lock();
@@ -117,8 +115,8 @@ async function check(run: Run, signal: AbortSignal): Promise<void> {
   try {
     const checked = await checkRemote(run, signal);
     await files.writeChecked(checked.state);
-    run.known = []; // each is the beginning of what is in the state
-    await write(lineOf(checked));
+    run.known = []; // the state is consistent with them
+    await write(formatResult(checked));
   } catch (error) {
     if (error instanceof Alarm) throw new Error(await alarms.raise(error), { cause: error });
     if (error instanceof LogUnavailable) throw new LogUnavailable(withPending(error, await files.read(key)));
@@ -135,14 +133,14 @@ async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
     client: new LogClient({ url, token, signal }),
     witnessCheckpoint: (witness) =>
       new LogClient({
-        url: `${witness}/${hash('sha256', originOf(key))}`,
+        url: `${witness}/${hash('sha256', keyOrigin(key))}`,
         signal,
         maxWaits: 0,
       }).checkpoint(),
     state: await files.read(key),
     now: () => new Date(),
     sleep: (ms) => sleep(ms, signal),
-    // What cannot be written is compared all the same; in the end, it is an error.
+    // A checkpoint that cannot be written is still compared; the error is thrown in the end.
     onReceived: (state) =>
       files.write(state).catch(({ message }) => {
         run.known = state.pending;
@@ -152,7 +150,7 @@ async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
   });
 }
 
-function lineOf({ state: { checkpoint }, added, again, cosignedAt }: Checked): string {
+function formatResult({ state: { checkpoint }, added, again, cosignedAt }: Checked): string {
   const now = new Date();
   const log = printable(`${checkpoint.origin}  ${formatTreeHead(checkpoint)}`);
   const older = again > 0 ? `, compared again: ${again}` : '';

@@ -57,6 +57,6 @@ function parseProgram(path: string): string {
   try {
     accessSync(program, constants.X_OK);
     if (statSync(program).isFile()) return program;
-  } catch {} // reported below, as a directory is
+  } catch {} // reported below, like a directory
   throw new Error('--on-alarm must be the path of a program, without arguments.');
 }

@@ -11,10 +11,10 @@ export async function runOnAlarm(program: string, text: string, timeout = TIMEOU
     timeout,
     killSignal: 'SIGKILL',
   });
-  running.stdin.on('error', () => {}); // it need not read
+  running.stdin.on('error', () => {}); // the program need not read its input
   running.stdin.end(text);
   const [code, signal] = await once(running, 'exit');
-  running.stdin.destroy(); // a process that it has started may hold it open
-  if (signal) throw new Error(`ended by ${signal}, as after ${timeout / 1_000} s`);
+  running.stdin.destroy(); // a child of the program may keep it open
+  if (signal) throw new Error(`ended by ${signal}, the timeout is ${timeout / 1_000} s`);
   if (code !== 0) throw new Error(`exit code ${code}`);
 }

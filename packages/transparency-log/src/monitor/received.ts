@@ -2,12 +2,12 @@ import { formatTreeHead } from '../merkle/treeHead.ts';
 import { type Checkpoint, openCheckpoint } from '../notes/checkpoint.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 
-/** A checkpoint that the log has signed, and how it was received. */
+/** A checkpoint that the log has signed, and its source. */
 export type Received = Checkpoint & {
   receivedAt: string;
-  /** Who showed it, if not the log. */
+  /** The source, if it is not the log itself. */
   shownBy?: string | undefined;
-  /** The log may not show it yet, as it waits for cosignatures. */
+  /** The log may not serve the checkpoint yet, since it waits for cosignatures. */
   mayBeAhead?: boolean | undefined;
 };
 
@@ -19,11 +19,11 @@ export async function openReceived(
   return { ...(await openCheckpoint(received.note, key)), ...received };
 }
 
-export function largestOf(received: readonly Received[]): Received | undefined {
-  return received.toSorted((one, other) => other.size - one.size)[0];
+export function findLargest(received: readonly Received[]): Received | undefined {
+  return received.toSorted((a, b) => b.size - a.size)[0];
 }
 
 export const shownBy = (one: Received): string => (one.shownBy ? ` (${one.shownBy})` : '');
 
-/** SIZE:ROOT of a checkpoint, and who showed it. */
+/** SIZE:ROOT of a checkpoint, and its source. */
 export const describe = (one: Received): string => `${formatTreeHead(one)}${shownBy(one)}`;

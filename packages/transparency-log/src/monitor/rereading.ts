@@ -1,23 +1,24 @@
 import { TileMismatch } from '../merkle/tiles.ts';
+import { LogUnavailable } from './logClient.ts';
 
-/** The monitor fetches again what is wrong: another instance may lag behind, or a proxy, a cache or a network respond. */
+/** Wrong responses are fetched again: they may come from a stale instance, a proxy, a cache or a network. */
 export const MAX_RETRIES = 5;
 export const RETRY_INTERVAL_MS = 1_000;
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Reads tiles again that do not match their tree; one for each check, which so ends whatever the log responds. */
+/** Repeats reads of tiles that do not match their tree or, on request, are missing. Create one per check: its limit ends every check. */
 export class Rereading {
   readonly #options: Options;
-  /** How many times the first path of a mismatch did not match. */
-  readonly #mismatches = new Map<string, number>();
+  /** The number of failures by the first path that did not match, or was missing. */
+  readonly #failures = new Map<string, number>();
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches */
-  async read<T>(work: () => Promise<T>): Promise<T> {
+  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches; LogUnavailable */
+  async read<T>(work: () => Promise<T>, { missing = false } = {}): Promise<T> {
     const { sleep, onNotice } = this.#options;
     let first: string | undefined;
     let received = new Map<string, Buffer>();
@@ -25,22 +26,24 @@ export class Rereading {
       try {
         return await work();
       } catch (error) {
-        if (!(error instanceof TileMismatch)) throw error;
-        const [path = ''] = error.received.keys();
+        const isMismatch = error instanceof TileMismatch;
+        if (!isMismatch && !(missing && error instanceof LogUnavailable && error.isMissing)) throw error;
+        const [path = error.message] = isMismatch ? error.received.keys() : [];
         if (path !== first) received = new Map();
         first = path;
-        for (const [name, content] of error.received) addCopy(received, name, content);
-        const count = (this.#mismatches.get(path) ?? 0) + 1;
-        this.#mismatches.set(path, count);
-        if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
-        if (count === 1) onNotice(`a response did not match, and is read again: ${error.message}`);
+        for (const [name, content] of isMismatch ? error.received : []) addCopy(received, name, content);
+        const count = (this.#failures.get(path) ?? 0) + 1;
+        this.#failures.set(path, count);
+        if (count > MAX_RETRIES) throw isMismatch ? new TileMismatch(error.message, received) : error;
+        if (count === 1 && isMismatch)
+          onNotice(`a response did not match, and is read again: ${error.message}`);
         await sleep(RETRY_INTERVAL_MS);
       }
     }
   }
 }
 
-/** Adds what was received for a path, unless it was before; a second copy has another name. */
+/** Adds a response for a path under a new name, unless an equal one was received before. */
 function addCopy(received: Map<string, Buffer>, path: string, content: Buffer): void {
   let name = path;
   for (let copy = 2; received.has(name); copy++) {

@@ -7,24 +7,24 @@ import { LogUnavailable } from './logClient.ts';
 import { openReceived, type Received } from './received.ts';
 
 export type State = {
-  /** The last checkpoint whose events were all compared with its tree; undefined before the first one. */
+  /** The last checkpoint for which all events were compared with its tree; undefined before the first one. */
   checkpoint: Received | undefined;
-  /** Other checkpoints that the log has signed, and which it must still show to be consistent. */
+  /** Further checkpoints that the log has signed and must still prove to be consistent. */
   pending: readonly Received[];
-  /** The partial tiles of the checkpoint's tree, by path: what the log may not show any more after a rollback. */
+  /** The partial tiles of the checkpoint's tree by path: after a rollback, the log may no longer serve them. */
   tiles: ReadonlyMap<string, Buffer>;
 };
 
 export const NEW_STATE: State = { checkpoint: undefined, pending: [], tiles: new Map() };
 
-/** All checkpoints that the log has signed, as far as they must still be compared. */
-export const knownOf = ({ checkpoint, pending }: State): Received[] =>
+/** All checkpoints that must still be compared. */
+export const knownCheckpoints = ({ checkpoint, pending }: State): Received[] =>
   checkpoint ? [checkpoint, ...pending] : [...pending];
 
-/** The pending checkpoints have at most 24 MiB, and become larger as JSON. */
+/** The pending checkpoints have at most 24 MiB; JSON makes them larger. */
 const MAX_STATE_BYTES = 64 * 1024 * 1024;
 
-/** The state of a monitor in a file, and beside it the last checkpoint for other tools. */
+/** The state file of a monitor, and beside it a file with the last checkpoint for other tools. */
 export class StateFiles {
   readonly path: string;
 
@@ -32,7 +32,7 @@ export class StateFiles {
     this.path = path;
   }
 
-  /** Each check continues from the state that the one before has written. @throws LogUnavailable, Error */
+  /** Locks the state: each check continues from the state of the previous check. @throws LogUnavailable, Error */
   async lock(): Promise<Disposable> {
     const file = `${this.path}.lock`;
     return acquireFileLock(file).catch((error: Error) => {
@@ -41,20 +41,23 @@ export class StateFiles {
     });
   }
 
-  /** What was known at the last check. @throws Error if the file is not the state of a monitor of this log */
+  /** Reads the state of the last check. @throws Error if the file is not the state of a monitor of this log */
   async read(key: VerifierKey): Promise<State> {
     try {
       const text = await readIfExists(this.path, MAX_STATE_BYTES, 'the state of a monitor');
       return text === undefined ? NEW_STATE : await parseState(text, key);
     } catch (error) {
       const reason = printable((error as Error).message);
-      throw new Error(`the file of --state is not that of this log, and is left as it is: ${reason}`, {
-        cause: error,
-      });
+      throw new Error(
+        `the file of --state belongs to another log, or is damaged; it was not changed: ${reason}`,
+        {
+          cause: error,
+        },
+      );
     }
   }
 
-  /** After a kill at any moment, the file has this state or the one before. @throws Error */
+  /** Writes the state atomically. @throws Error */
   async write(state: State): Promise<void> {
     const text = formatState(state);
     if (Buffer.byteLength(text) > MAX_STATE_BYTES)
@@ -70,7 +73,7 @@ export class StateFiles {
 }
 
 const FORMAT = 'transparency-log monitor 1';
-/** Earlier files have the name of a service, and the time of the latest event, too. */
+/** Earlier files also have the name of a service, and the time of the latest event. */
 const READABLE_FORMAT = /^\S+ monitor 1$/;
 
 function formatState({ checkpoint, pending, tiles }: State): string {
@@ -83,7 +86,7 @@ function formatState({ checkpoint, pending, tiles }: State): string {
   return `${JSON.stringify(file, null, 2)}\n`;
 }
 
-/** Parses the text of a state file; the signatures are verified again. @throws NotVerified */
+/** Parses the text of a state file, and verifies the signatures again. @throws NotVerified */
 async function parseState(text: string, key: VerifierKey): Promise<State> {
   const { format, checkpoint, pending, tiles } = parseJson(text);
   const encoded = Object.entries(Object(tiles));
@@ -102,7 +105,7 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
   };
 }
 
-/** Without what the note states. */
+/** Omits members that the note contains. */
 const toStored = ({ receivedAt, note, shownBy, mayBeAhead }: Received) => {
   return { receivedAt, note, shownBy, mayBeAhead };
 };

@@ -1,7 +1,7 @@
 import { HASH_BYTES } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
-// What the formats of https://c2sp.org have in common. Each value has one encoding; others are refused.
+// The encodings that the formats of https://c2sp.org share. Each value has one encoding; others are refused.
 
 /** Decodes text of a note or proof. @throws NotVerified if it is not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array): string {
@@ -12,20 +12,25 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** Decodes a file, whose line ends mail or Windows may have changed: notes and proofs have no carriage return. @throws NotVerified */
+/**
+ * Decodes a file whose ends and line ends mail or Windows may have changed: notes and proofs have no carriage return,
+ * begin without an empty line, and end with a line feed. @throws NotVerified
+ */
 export const decodeTextFile = (bytes: Uint8Array): string =>
   decodeUtf8(bytes)
     .replace(/^\ufeff/, '')
-    .replaceAll('\r\n', '\n');
+    .replaceAll('\r\n', '\n')
+    .replace(/^\n+/, '')
+    .replace(/\n*$/, '\n');
 
-/** Base64 of RFC 4648 section 4. @throws NotVerified that names what it is */
+/** Base64 of RFC 4648 section 4. @throws NotVerified that names `what` */
 export function decodeBase64(text: string, what: string): Buffer {
   const bytes = Buffer.from(text, 'base64');
   if (bytes.toString('base64') !== text) throw new NotVerified(`${what} is not Base64`);
   return bytes;
 }
 
-/** A hash in lower-case hexadecimal, as everywhere in the code, from Base64. @throws NotVerified */
+/** Converts a hash from Base64 to lower-case hexadecimal, its form everywhere in the code. @throws NotVerified */
 export function decodeHash(text: string): string {
   const bytes = decodeBase64(text, 'a hash');
   if (bytes.length !== HASH_BYTES)
@@ -33,12 +38,12 @@ export function decodeHash(text: string): string {
   return bytes.toString('hex');
 }
 
-/** A hash in Base64, from hexadecimal. */
+/** Converts a hash from hexadecimal to Base64. */
 export function encodeHash(hash: string): string {
   return Buffer.from(hash, 'hex').toString('base64');
 }
 
-/** A size or an index in decimal digits. @throws NotVerified that names what it is */
+/** Parses a size or an index in decimal digits. @throws NotVerified that names `what` */
 export function decodeNumber(text: string, what: string): number {
   if (!/^(0|[1-9]\d*)$/.test(text)) throw new NotVerified(`${what} is not a number`);
   const number = Number(text);

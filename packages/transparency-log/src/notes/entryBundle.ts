@@ -1,7 +1,7 @@
 import { TILE_WIDTH } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
-// Entry bundles of https://c2sp.org/tlog-tiles: each entry after its length in two bytes, big-endian.
+// Entry bundles of https://c2sp.org/tlog-tiles: each entry follows its length in two bytes, big-endian.
 
 const LENGTH_BYTES = 2;
 
@@ -14,7 +14,7 @@ export function formatEntryBundle(entries: readonly Buffer[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The entries of a bundle. @throws NotVerified if it ends within one, or has more than a tile */
+/** The entries of a bundle. @throws NotVerified if it ends within an entry, or has more entries than a tile */
 export function parseEntryBundle(bundle: Buffer): Buffer[] {
   const entries: Buffer[] = [];
   for (let at = 0; at < bundle.length; ) {

@@ -6,10 +6,10 @@ import { decodeBase64, decodeHash, decodeNumber, encodeHash } from './encoding.t
 import { NotVerified } from './notVerified.ts';
 import type { VerifierKey } from './signedNote.ts';
 
-// Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs as a witness gets them:
-// https://c2sp.org/tlog-witness. Each is lines, a path, a blank line, and a checkpoint.
+// Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs in the format of requests to witnesses,
+// https://c2sp.org/tlog-witness. A proof has header lines, a path, a blank line, and a checkpoint.
 
-/** `index`: from 0. `path`: of RFC 9162, in hexadecimal. `extra`: in this service's proofs, the entry. */
+/** `index`: from 0. `path`: as in RFC 9162, in hexadecimal. `extra`: the entry. */
 type InclusionProof = {
   index: number;
   path: readonly string[];
@@ -17,7 +17,7 @@ type InclusionProof = {
   extra?: Buffer | undefined;
 };
 
-/** The first `from` entries of the log that the signed checkpoint states are an earlier log. */
+/** A proof that an earlier log of `from` entries is the beginning of the log of the checkpoint. */
 type ConsistencyProof = { from: number; path: readonly string[]; checkpoint: string };
 
 const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
@@ -26,14 +26,14 @@ const INDEX = 'index ';
 const OLD = 'old ';
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 export const MAX_PROOF_BYTES = 2 * 1024 * 1024;
-/** No tree of fewer than 2^63 leaves needs more. */
+/** Enough for every tree of fewer than 2^63 leaves. */
 const MAX_PATH_LENGTH = 63;
 
-/** Whether a text is meant as an inclusion proof. */
+/** Whether a text has the first line of an inclusion proof. */
 export const isInclusionProof = (text: string): boolean => text.startsWith(FIRST_LINE);
 
 /** The signed checkpoint at the end of a proof of either kind. */
-export const checkpointOfProof = (proof: string): string => proof.slice(proof.indexOf('\n\n') + 2);
+export const proofCheckpoint = (proof: string): string => proof.slice(proof.indexOf('\n\n') + 2);
 
 /** The text of an inclusion proof, a `.tlog-proof` file. */
 export function formatInclusionProof({ index, path, checkpoint, extra }: InclusionProof): string {
@@ -57,14 +57,14 @@ function parseInclusionProof(text: string): InclusionProof {
   };
 }
 
-/** Parses the text of a consistency proof, and verifies nothing. @throws NotVerified if it is malformed */
+/** Parses the text of a consistency proof without verifying it. @throws NotVerified if it is malformed */
 export function parseConsistencyProof(text: string): ConsistencyProof {
   const { before, last, ...proof } = parseProof(text, OLD);
   if (before.length > 0) throw new NotVerified('the text is not a consistency proof');
   return { from: decodeNumber(last, 'the old size'), ...proof };
 }
 
-/** The parts of a proof whose path follows the line that begins with `prefix`; `last` is the rest of that line. */
+/** Splits a proof. Its path follows a line that starts with `prefix`; `last` is the rest of that line. */
 function parseProof(text: string, prefix: string) {
   const end = text.indexOf('\n\n');
   const lines = text.slice(0, Math.max(end, 0)).split('\n');
@@ -77,11 +77,11 @@ function parseProof(text: string, prefix: string) {
     before: lines.slice(0, at),
     last,
     path: path.map(decodeHash),
-    checkpoint: checkpointOfProof(text),
+    checkpoint: proofCheckpoint(text),
   };
 }
 
-/** Verifies an inclusion proof with its entry in `extra`, and its signature. @throws NotVerified */
+/** Verifies an inclusion proof, whose entry is in `extra`, and its signature. @throws NotVerified */
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
@@ -103,7 +103,9 @@ export async function openConsistencyProof(
   const { from, path, checkpoint: note } = parseConsistencyProof(text);
   const checkpoint = await openCheckpoint(note, key);
   if (from !== earlier.size)
-    throw new NotVerified(`the proof is from ${from} events, and the earlier checkpoint has ${earlier.size}`);
+    throw new NotVerified(
+      `the proof starts from ${from} events, but the earlier checkpoint has ${earlier.size}`,
+    );
   if (!verifyConsistency(earlier, checkpoint, path))
     throw new NotVerified('the proof is invalid: the earlier log is not the beginning of the later one');
   return checkpoint;

@@ -4,14 +4,14 @@ import { consistencyProofFromTiles, inclusionProofFromTiles, type ReadTile } fro
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { formatConsistencyProof, formatInclusionProof } from './proof.ts';
 
-/** A tree of which something is proven; `sign` returns the checkpoint with its head. */
+/** The tree for a proof; `sign` returns a checkpoint with its head. */
 export type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
 
 export class NotInTree extends Error {
   override readonly name = 'NotInTree';
 }
 
-/** The text of the proof that an entry is at an index, from 0, of the tree. @throws NotInTree */
+/** The text of an inclusion proof for the entry at an index of the tree, from 0. @throws NotInTree */
 export async function proveInclusion(
   entry: Buffer,
   index: number,
@@ -22,7 +22,7 @@ export async function proveInclusion(
   return formatInclusionProof({ extra: entry, index, path, checkpoint: await sign(head) });
 }
 
-/** The text of the proof that the first `from` entries, at least one, are the beginning of the tree. */
+/** The text of a consistency proof from the first `from` entries, at least one, to the tree. */
 export async function proveConsistency(from: number, { head, read, sign }: ProvenTree): Promise<string> {
   const path = await consistencyProofFromTiles(from, head.size, read);
   return formatConsistencyProof({ from, path, checkpoint: await sign(head) });

@@ -4,7 +4,7 @@ import { NotVerified } from './notVerified.ts';
 
 // Signed notes with Ed25519 signatures: https://c2sp.org/signed-note
 
-/** The types of signatures, and how many bytes their public keys have. */
+/** The types of signatures, with the sizes of their public keys in bytes. */
 const KEY_TYPES = {
   ed25519: { code: 0x01, length: 32 },
   cosignature: { code: 0x04, length: 32 },
@@ -13,8 +13,8 @@ const KEY_TYPES = {
 export type KeyType = keyof typeof KEY_TYPES;
 
 /**
- * A public key by which notes are verified. `id` is eight hexadecimal digits. `origin`: the name in the checkpoints of its
- * log, if that is not the name of the key.
+ * A public key that verifies notes. `id`: eight hexadecimal digits. `origin`: the name of the log in its checkpoints,
+ * if it is not the name of the key.
  */
 export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer; origin?: string };
 
@@ -23,7 +23,7 @@ export const MAX_NOTE_BYTES = 1_000_000;
 const MAX_SIGNATURES = 100;
 const KEY_ID_BYTES = 4;
 
-/** What a key name must be, for messages. */
+/** The rule for a key name, for messages. */
 export const KEY_NAME_RULE = 'without spaces, plus signs and control characters';
 
 /** Whether a text can be the name of a key. */
@@ -36,25 +36,25 @@ export function verifierKey(name: string, publicKey: Buffer, type: KeyType = 'ed
   return { name, type, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
 }
 
-/** The text of a verifier key (vkey), such as example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k. */
+/** Formats a verifier key (vkey), such as example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k. */
 export function formatVerifierKey({ name, type, id, publicKey }: VerifierKey): string {
   return `${name}+${id}+${encodedKey(type, publicKey).toString('base64')}`;
 }
 
-/** Parses the text of a verifier key of one of these types; white space at its ends is ignored. @throws NotVerified */
+/** Parses a verifier key of one of these types; ignores white space at its ends. @throws NotVerified */
 export function parseVerifierKey(text: string, types: readonly KeyType[] = ['ed25519']): VerifierKey {
   const [, name = '', id, base64 = ''] = /^([^+]+)\+([\da-f]{8})\+(.+)$/su.exec(text.trim()) ?? [];
   if (!isKeyName(name)) throw new NotVerified('the key must be a verifier key: NAME+ID+KEY');
   const encoded = decodeBase64(base64, 'the verifier key');
   const type = types.find((one) => KEY_TYPES[one].code === encoded[0]);
   if (!type || encoded.length !== 1 + KEY_TYPES[type].length)
-    throw new NotVerified(`the verifier key is not of the type ${types.join(' or ')}`);
+    throw new NotVerified(`the type of the verifier key is not ${types.join(' or ')}`);
   const key = verifierKey(name, encoded.subarray(1), type);
-  if (key.id !== id) throw new NotVerified('the ID of the verifier key is not that of its name and key');
+  if (key.id !== id) throw new NotVerified('the ID of the verifier key does not match its name and key');
   return key;
 }
 
-/** The key of a log whose checkpoints may name another origin. @throws NotVerified */
+/** Parses the key of a log, with its origin if that is not the name of the key. @throws NotVerified */
 export function parseLogKey({ key, origin }: { key: string; origin?: string }): VerifierKey {
   return { ...parseVerifierKey(key), ...(origin !== undefined && { origin }) };
 }
@@ -64,20 +64,20 @@ function encodedKey(type: KeyType, publicKey: Buffer): Buffer {
 }
 
 /**
- * The text of a note that this key has signed. Signatures of other keys are ignored; if the key has several, each
- * must be valid. @throws NotVerified
+ * Verifies a note signed by this key, and returns its text. Ignores signatures of other keys; if the note has several
+ * signatures of this key, each one must be valid. @throws NotVerified
  */
 export async function openNote(note: string, key: VerifierKey): Promise<string> {
   const { text, signatures } = splitNote(note);
-  const own = signaturesOf(signatures, key);
-  if (own.length === 0) throw new NotVerified(`no signature is by ${key.name}+${key.id}`);
+  const own = signaturesBy(signatures, key);
+  if (own.length === 0) throw new NotVerified(`there is no signature of ${key.name}+${key.id}`);
   for (const { signature } of own)
     if (!(await isSignature(signature, text, key)))
       throw new NotVerified(`the signature of ${key.name} is invalid`);
   return text;
 }
 
-/** By WebCrypto, which browsers have, too. */
+/** Uses WebCrypto, which also exists in browsers. */
 async function isSignature(signature: Buffer, text: string, { publicKey }: VerifierKey): Promise<boolean> {
   const [raw, bytes] = [new Uint8Array(publicKey), new Uint8Array(signature)];
   const key = await crypto.subtle.importKey('raw', raw, 'Ed25519', false, ['verify']);
@@ -86,14 +86,14 @@ async function isSignature(signature: Buffer, text: string, { publicKey }: Verif
 
 export type Signature = { name: string; id: string; signature: Buffer };
 
-export const signaturesOf = (signatures: readonly Signature[], { name, id }: VerifierKey): Signature[] =>
+export const signaturesBy = (signatures: readonly Signature[], { name, id }: VerifierKey): Signature[] =>
   signatures.filter((one) => one.name === name && one.id === id);
 
-/** The line of a signature, which ends with a line feed. */
+/** Formats the line of a signature, which ends with a line feed. */
 export const formatSignature = ({ name, id }: VerifierKey, signature: Uint8Array): string =>
   `— ${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
 
-/** The text and the signatures of a note, none of them verified. @throws NotVerified if it is malformed */
+/** The text and the unverified signatures of a note. @throws NotVerified if it is malformed */
 export function splitNote(note: string): { text: string; signatures: Signature[] } {
   if (Buffer.byteLength(note) > MAX_NOTE_BYTES) throw new NotVerified('the note is too large');
   const end = note.lastIndexOf('\n\n') + 1;
@@ -112,8 +112,8 @@ function parseSignature(line: string): Signature {
   return { name, id: bytes.toString('hex', 0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) };
 }
 
-/** Whether a text can be that of a note: it ends with a line feed, and has no other control character of ASCII. */
+/** Whether a text can be the text of a note: it ends with a line feed, and has no other ASCII control characters. */
 export function isNoteText(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what notes must not have
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: notes must not have these characters
   return text.endsWith('\n') && text.isWellFormed() && !/[\0-\x09\x0b-\x1f]/.test(text);
 }

@@ -1,1 +1,1 @@
-export { signCheckpoint, signNote, verifierKeyOf } from './signCheckpoint.ts';
+export { signCheckpoint, signNote, toVerifierKey } from './signCheckpoint.ts';

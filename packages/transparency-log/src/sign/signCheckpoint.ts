@@ -9,10 +9,10 @@ import {
   verifierKey,
 } from '../notes/signedNote.ts';
 
-// What only the holder of the private key can do; all else of notes and checkpoints also runs in a browser.
+// The functions that require a private key and Node; all other code for notes and checkpoints also runs in browsers.
 
-/** The verifier key of an Ed25519 key: of a log, or of a witness. */
-export function verifierKeyOf(
+/** The verifier key of an Ed25519 key of a log or a witness. */
+export function toVerifierKey(
   name: string,
   key: KeyObject,
   type: 'ed25519' | 'cosignature' = 'ed25519',
@@ -22,13 +22,13 @@ export function verifierKeyOf(
   return verifierKey(name, Buffer.from(x as string, 'base64url'), type);
 }
 
-/** Signs a text, which ends with a line feed. Always the same note: Ed25519 is deterministic. */
+/** Signs a text, which must end with a line feed. Ed25519 is deterministic, so the note is always the same. */
 export function signNote(text: string, { name, key }: { name: string; key: KeyObject }): string {
   if (!isNoteText(text) || !isKeyName(name)) throw new TypeError('the text or the key name is malformed');
-  return `${text}\n${formatSignature(verifierKeyOf(name, key), sign(null, Buffer.from(text), key))}`;
+  return `${text}\n${formatSignature(toVerifierKey(name, key), sign(null, Buffer.from(text), key))}`;
 }
 
-/** The checkpoint of a log, signed with its key under the name of its origin. */
+/** Signs a checkpoint with the key of a log, under the name of its origin. */
 export function signCheckpoint(
   { size, root }: TreeHead,
   { origin, key }: { origin: string; key: KeyObject },

@@ -9,7 +9,7 @@ import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 import { signCheckpoint } from '../sign/signCheckpoint.ts';
 import type { LogKey } from './logKey.ts';
 
-/** The log is not the one that was signed: it has other events, or fewer. */
+/** The log contradicts a signed checkpoint: it has different events, or fewer. */
 export class LogContradictsCheckpoint extends Error {
   override readonly name = 'LogContradictsCheckpoint';
   readonly signed: TreeHead;
@@ -21,24 +21,23 @@ export class LogContradictsCheckpoint extends Error {
   }
 }
 
-/** What was signed cannot be read or recorded. The message names the file. */
+/** A signed checkpoint cannot be read or recorded. The message names the file. */
 export class CheckpointFileUnusable extends Error {
   override readonly name = 'CheckpointFileUnusable';
 }
 
 /**
- * The only signer of a log's checkpoints. It never contradicts what it has signed: its last checkpoint is in a
- * file before anyone gets it, and another one is signed only if the smaller of both is proven to be the
- * beginning of the larger one.
+ * The only signer of a log's checkpoints. It never contradicts its own checkpoints: it records a checkpoint in a file
+ * before returning it, and signs a different one only if a proof shows that the smaller is the beginning of the larger.
  */
 export class CheckpointSigner {
   readonly verifierKey: VerifierKey;
-  /** The last checkpoint that this key has signed here. Another key, or another origin, has another file. */
+  /** The file of the last checkpoint with this key and origin. Each key and origin has its own file. */
   readonly file: string;
   readonly #logKey: LogKey;
   readonly #cosignedFile: string;
   readonly #lockFile: string;
-  /** The last checkpoint that this process has recorded. */
+  /** The last checkpoint recorded by this process. */
   #last: Checkpoint | undefined;
   #signing: Promise<unknown> = Promise.resolve();
 
@@ -50,20 +49,20 @@ export class CheckpointSigner {
     this.#lockFile = join(dataDir, 'checkpoint.lock');
   }
 
-  /** The files of other keys or origins, if nothing was signed with this one: a new history begins. */
+  /** The files of other keys or origins, if this one has signed nothing: a new history begins. */
   earlierHistories(): string[] {
     const files = readdirSync(dirname(this.file)).filter((name) => /^checkpoint-[\da-f]{8}$/.test(name));
     return files.includes(basename(this.file)) ? [] : files;
   }
 
-  /** Signs a tree head, and records the largest. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
+  /** Signs a tree head, and records the largest checkpoint. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
   sign(head: TreeHead, prove: ProveConsistency): Promise<Checkpoint> {
     const signing = this.#signing.then(() => this.#sign(head, prove));
     this.#signing = signing.catch(() => {});
     return signing;
   }
 
-  /** The newest checkpoint that witnesses have signed, too, with their cosignatures. @throws CheckpointFileUnusable */
+  /** The newest cosigned checkpoint, with its cosignatures. @throws CheckpointFileUnusable */
   async cosigned(): Promise<Checkpoint | undefined> {
     const note = await orUnusable(this.#cosignedFile, read(this.#cosignedFile));
     if (note === undefined) return undefined;
@@ -75,7 +74,7 @@ export class CheckpointSigner {
     return orUnusable(this.#cosignedFile, replaceFile(this.#cosignedFile, note));
   }
 
-  /** Resolves if it would be signed. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
+  /** Resolves if the tree head could be signed. @throws LogContradictsCheckpoint, CheckpointFileUnusable */
   async check(head: TreeHead, prove: ProveConsistency): Promise<void> {
     await assertConsistent(await this.#lastSigned(), head, prove);
   }
@@ -86,9 +85,9 @@ export class CheckpointSigner {
     const checkpoint = { ...head, origin: this.#logKey.origin, note: signCheckpoint(head, this.#logKey) };
     for (;;) {
       const signed = await this.#lastSigned();
-      await assertConsistent(signed, head, prove); // without the lock: `prove` reads the whole log for it
-      if (signed.some((one) => one.size > size)) return checkpoint; // also the beginning of what is signed later
-      // Another process, such as `prove`, uses the same file.
+      await assertConsistent(signed, head, prove); // without the lock, since `prove` may read the whole log
+      if (signed.some((one) => one.size > size)) return checkpoint; // not recorded: the file has a larger one
+      // Another process, such as the command `prove`, may use the same file.
       using _lock = await orUnusable(this.#lockFile, acquireFileLock(this.#lockFile));
       if (!isSameHistory(await this.#lastSigned(), signed)) continue;
       await orUnusable(this.file, replaceFile(this.file, checkpoint.note));
@@ -97,7 +96,7 @@ export class CheckpointSigner {
     }
   }
 
-  /** What was signed last, here and by another process, if it is not the same. */
+  /** The last checkpoints signed by this process and by another one, if they differ. */
   async #lastSigned(): Promise<Checkpoint[]> {
     const note = await orUnusable(this.file, read(this.file));
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
@@ -111,9 +110,9 @@ async function assertConsistent(
   head: TreeHead,
   prove: ProveConsistency,
 ): Promise<void> {
-  for (const one of signed) {
-    const [earlier, later] = one.size <= head.size ? [one, head] : [head, one];
-    if (!(await isBeginning(earlier, later, prove))) throw new LogContradictsCheckpoint(one, head);
+  for (const checkpoint of signed) {
+    const [earlier, later] = checkpoint.size <= head.size ? [checkpoint, head] : [head, checkpoint];
+    if (!(await isBeginning(earlier, later, prove))) throw new LogContradictsCheckpoint(checkpoint, head);
   }
 }
 
@@ -123,13 +122,13 @@ async function isBeginning(earlier: TreeHead, later: TreeHead, prove: ProveConsi
   return path !== undefined && verifyConsistency(earlier, later, path);
 }
 
-const isSameHistory = (one: readonly Checkpoint[], other: readonly Checkpoint[]): boolean =>
-  one.length === other.length && one.every(({ note }, i) => note === other[i]?.note);
+const isSameHistory = (a: readonly Checkpoint[], b: readonly Checkpoint[]): boolean =>
+  a.length === b.length && a.every(({ note }, i) => note === b[i]?.note);
 
 const read = (file: string): Promise<string | undefined> =>
   readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint');
 
-/** What is done with a file. @throws CheckpointFileUnusable if it fails */
+/** The result of using a file. @throws CheckpointFileUnusable if that fails */
 async function orUnusable<T>(file: string, done: Promise<T>): Promise<T> {
   try {
     return await done;

@@ -20,21 +20,21 @@ const REPLAY_TIMEOUT_MS = 2_000;
 
 const BEING_REBUILT = 'The Merkle tree is being rebuilt; retry.';
 
-/** Too few witnesses have signed a checkpoint yet. The message is for clients. */
+/** Too few witnesses have cosigned a checkpoint yet. The message is for clients. */
 export class NotYetCosigned extends Error {
   override readonly name = 'NotYetCosigned';
 }
 
-/** The end of the log was not known in time. */
+/** The end of the log could not be read in time. */
 class EndUnknown extends ViewBehind {}
 
 export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
 /** Why nothing is signed. */
 type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
 
-/** Gets what happens to checkpoints, for metrics. */
+/** Observes checkpoints, for metrics. */
 export type CheckpointObserver = WitnessObserver & {
-  /** Checkpoints begin to be refused, for this reason, or, with undefined, are not any more. */
+  /** Checkpoints are now refused for this reason; undefined: they are signed again. */
   onRefusal(refusal: CheckpointRefusal | undefined): void;
 };
 
@@ -44,28 +44,28 @@ type Dependencies = {
   log: EventLog;
   logger: Pick<Logger, 'info' | 'warn' | 'error'>;
   now: () => Date;
-  /** Without a policy, no witness is asked. */
+  /** Without a policy, no witness cosigns. */
   witnesses?: Policy | undefined;
   observer?: CheckpointObserver | undefined;
 };
 
-/** Whether a tree extends what was signed. `failedAt`: the last retryable failure of a check, or to record a checkpoint (ms). */
+/** Whether a tree extends the last checkpoint. `failedAt`: time of the last retryable failure (ms). */
 type TreeCheck = { isConsistent: boolean; done: Promise<void>; failedAt?: number };
 
-/** The signed checkpoints of a log. They are made when they are asked for. */
+/** The signed checkpoints of a log, created on demand. */
 export class Checkpoints {
   readonly #deps: Dependencies;
   readonly #cosigning: Cosigning | undefined;
   /** The note is pending while it is being signed. */
   #latest: { head: TreeHead; note: Promise<string>; signedAt: number } | undefined;
-  /** Replaced when the tree becomes ready, as it may have been rebuilt, and when the check is repeated. */
+  /** Replaced when the tree becomes ready, since it may have been rebuilt, and when the check is repeated. */
   #check: TreeCheck = { isConsistent: false, done: Promise.resolve() };
-  /** The root that was signed and that the tree did not have; then it was rebuilt from the log. */
+  /** The signed root that the tree did not have, for which it was rebuilt from the log. */
   #rebuiltForRoot: string | undefined;
-  /** Why the last checkpoint was refused; undefined once one can be signed. */
+  /** Why the last checkpoint was refused; undefined while checkpoints can be signed. */
   #refusal: CheckpointRefusal | undefined;
   #contradiction: LogContradictsCheckpoint | undefined;
-  /** The position of the tree when a replay has waited for it without result. */
+  /** The position of the tree when the last wait of a replay timed out. */
   #lastWaitedAt: LogHead['position'] | undefined;
 
   constructor(deps: Dependencies) {
@@ -84,18 +84,18 @@ export class Checkpoints {
   }
 
   /**
-   * The newest checkpoint that a quorum of witnesses has signed; without witnesses, the latest one.
-   * @throws NotYetCosigned, LogContradictsCheckpoint; what `latest` throws
+   * The newest checkpoint that a quorum of witnesses has cosigned; without witnesses, the latest checkpoint.
+   * @throws NotYetCosigned, LogContradictsCheckpoint; errors of `latest`
    */
   async cosigned(): Promise<string> {
     if (!this.#cosigning) return this.latest();
     if (this.#contradiction) throw this.#contradiction;
     const { cosigned } = this.#cosigning;
-    if (!cosigned) throw new NotYetCosigned('Too few witnesses have signed a checkpoint yet; retry.');
+    if (!cosigned) throw new NotYetCosigned('Too few witnesses have cosigned a checkpoint yet; retry.');
     return cosigned.note;
   }
 
-  /** The tree to prove the entry at an index in: one that witnesses have signed, if that has it. */
+  /** The tree head for an inclusion proof of the entry at an index: the cosigned one, if its tree has the entry. */
   headWith(index: number): TreeHead | Checkpoint {
     const { head } = this.#deps.tree.ready;
     const cosigned = this.#cosigned;
@@ -103,7 +103,7 @@ export class Checkpoints {
   }
 
   /**
-   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has them.
+   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has these events.
    * @throws ViewBehind, StoreUnavailable, LogContradictsCheckpoint, CheckpointFileUnusable
    */
   async latest(): Promise<string> {
@@ -124,14 +124,14 @@ export class Checkpoints {
   }
 
   /**
-   * The checkpoint of a tree, with the cosignatures that it has.
+   * Signs the checkpoint of a tree; an already cosigned checkpoint keeps its cosignatures.
    * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
    */
   async sign(head: TreeHead | Checkpoint): Promise<string> {
     return 'note' in head ? head.note : (this.#cosignedNote(head) ?? (await this.#sign(head)).note);
   }
 
-  /** Not while the log contradicts what it has signed. */
+  /** The cosigned checkpoint, unless the log contradicts a signed checkpoint. */
   get #cosigned(): CosignedCheckpoint | undefined {
     return this.#contradiction ? undefined : this.#cosigning?.cosigned;
   }
@@ -154,8 +154,8 @@ export class Checkpoints {
   }
 
   /**
-   * The tree over every event that the log has now; undefined if it is behind, or contradicts what was signed.
-   * Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
+   * The tree over every event that the log has now; undefined if the tree is behind, or contradicts a signed
+   * checkpoint. Does not wait for a tree that does not grow. @throws StoreUnavailable, LogReplaced
    */
   async currentHead(): Promise<LogHead | undefined> {
     const { tree } = this.#deps;
@@ -198,7 +198,7 @@ export class Checkpoints {
     return note;
   }
 
-  /** Before anyone asks for a checkpoint, so that the operators learn it at the start. */
+  /** Checks the tree before the first request for a checkpoint, so that operators see a problem at the start. */
   #checkTree(): void {
     const check: TreeCheck = { isConsistent: false, done: Promise.resolve() };
     this.#check = check;
@@ -212,26 +212,26 @@ export class Checkpoints {
     await this.#deps.signer.check(this.#deps.tree.ready.head, this.#prove);
     check.isConsistent = true;
     this.#rebuiltForRoot = undefined;
-    // Only signing shows that it works: a file that can be read may be on a full disk.
-    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // it was handled
+    // Only signing shows that the file works: a readable file may be on a full disk.
+    if (this.#refusal !== undefined) await this.#sign(this.#deps.tree.ready.head).catch(() => {}); // already handled
   }
 
-  /** What to throw for an error of the signer of a tree. One that contradicts what was signed is rebuilt once. */
+  /** Converts an error of the signer. A tree that contradicts a signed checkpoint is rebuilt once. */
   #handle(error: unknown, check: TreeCheck): unknown {
     const { tree, signer } = this.#deps;
     if (error instanceof LogContradictsCheckpoint) {
       const { signed, head } = error;
-      if (check !== this.#check) return new ViewBehind(BEING_REBUILT, { cause: error }); // another tree is ready by now
+      if (check !== this.#check) return new ViewBehind(BEING_REBUILT, { cause: error }); // a new tree is ready by now
       if (head.size >= signed.size && this.#rebuiltForRoot !== signed.root) {
         this.#rebuiltForRoot = signed.root;
-        if (tree.notReady === undefined) this.#discard(error.message); // its file may be what was altered
+        if (tree.notReady === undefined) this.#discard(error.message); // its file may have been altered, not the log
       }
       if (tree.notReady !== undefined) return new ViewBehind(BEING_REBUILT, { cause: error });
       this.#contradiction = error;
       this.#refuse(
         'log_contradicts',
         { signed: formatTreeHead(signed), log: formatTreeHead(head), file: signer.file },
-        'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or has another LOG_KEY_FILE and LOG_ORIGIN',
+        'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or LOG_KEY_FILE and LOG_ORIGIN are changed',
       );
     } else if (error instanceof CheckpointFileUnusable) {
       this.#check.failedAt = this.#now();
@@ -269,7 +269,7 @@ export class Checkpoints {
 
   readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
     const { tree } = this.#deps;
-    if (tree.ready.head.size < to) await this.caughtUp(); // another process has signed more
+    if (tree.ready.head.size < to) await this.caughtUp(); // another process has signed a larger tree
     if (tree.ready.head.size < to) return undefined;
     return consistencyProofFromTiles(from, to, (tile) => tree.ready.readTile(tile));
   };

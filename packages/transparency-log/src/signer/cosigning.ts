@@ -10,18 +10,18 @@ import { countCosignatures, type Policy, quorumTime } from '../witness/policy.ts
 import { WitnessClient } from '../witness/witnessClient.ts';
 import type { CheckpointSigner } from './checkpointSigner.ts';
 
-/** Gets what witnesses do, for metrics. `time`: in seconds since 1970. */
+/** Observes witnesses, for metrics. `time` is in seconds since 1970. */
 export type WitnessObserver = {
   onCosignature(witness: string, size: number, time: number): void;
   onWitnessFailure(witness: string): void;
-  /** A quorum has signed a checkpoint, or the same one again; at the start 0 and 0 if none is known. */
+  /** A quorum has cosigned a checkpoint, possibly again. Called at the start with 0 and 0 if there is none. */
   onQuorum(size: number, time: number): void;
 };
 
 type Dependencies = {
   policy: Policy;
   signer: CheckpointSigner;
-  /** The tree as it is now; undefined if it cannot be signed now. */
+  /** The current tree head; undefined if it cannot be signed now. */
   head: () => TreeHead | undefined;
   sign: (head: TreeHead) => Promise<Checkpoint>;
   prove: ProveConsistency;
@@ -31,22 +31,22 @@ type Dependencies = {
   intervalMs?: number;
 };
 
-/** A witness. `failures`: in a row. `retryAt`: when it is asked again, by `performance.now`. */
+/** A witness. `failures`: consecutive ones. `retryAt`: the time of the next request, by `performance.now`. */
 type Asked = { name: string; client: WitnessClient; isBusy: boolean; failures: number; retryAt: number };
 
-/** A checkpoint that witnesses are asked for since a time of `performance.now`, with their cosignatures so far. */
+/** A checkpoint that is being cosigned since `startedAt`, by `performance.now`, with the cosignatures so far. */
 type Candidate = { checkpoint: Checkpoint; startedAt: number; cosignatures: Cosignature[] };
 
 const ROUND_INTERVAL_MS = 1_000;
-/** A log that does not grow is cosigned again: the time of a cosignature shows that the log is not withheld. */
+/** A log that does not grow is cosigned again: fresh cosignatures show that no larger checkpoint is withheld. */
 const REFRESH_INTERVAL_MS = 5 * 60_000;
 const MAX_RETRY_DELAY_MS = 60_000;
-/** One failure may be that another instance has asked with a larger size. */
+/** A single failure is not logged: another instance may have sent a larger size. */
 const LOGGED_FAILURES = 3;
 
 /**
- * Has checkpoints cosigned by witnesses, in the background: in rounds, at most one a second, each for the newest size. A
- * witness that is slow or fails misses rounds.
+ * Gets checkpoints cosigned by witnesses in the background, in rounds: at most one per second, each for the newest
+ * size. A slow or failing witness misses rounds.
  */
 export class Cosigning {
   readonly #deps: Dependencies;
@@ -56,7 +56,7 @@ export class Cosigning {
   #candidate: Candidate | undefined;
   #saving: Promise<void> = Promise.resolve();
   #isSaveFailing = false;
-  /** The newest checkpoint that a quorum has signed, with all cosignatures. */
+  /** The newest checkpoint with a quorum, with all its cosignatures. */
   cosigned: CosignedCheckpoint | undefined;
 
   constructor(deps: Dependencies) {
@@ -80,12 +80,12 @@ export class Cosigning {
     await this.#restore();
     while (!signal.aborted) {
       const head = this.#deps.head();
-      if (head) await this.#round(head).catch(() => {}); // the signer reports what it refuses
+      if (head) await this.#round(head).catch(() => {}); // the signer reports refusals
       await setTimeout(intervalMs, undefined, { signal }).catch(() => {});
     }
   }
 
-  /** What was cosigned before the start, if it satisfies the policy. */
+  /** Restores the last cosigned checkpoint, if it satisfies the policy. */
   async #restore(): Promise<void> {
     const { signer, policy, logger, observer } = this.#deps;
     try {
@@ -95,20 +95,20 @@ export class Cosigning {
     } catch (error) {
       logger.warn(
         { reason: (error as Error).message },
-        'the cosigned checkpoint cannot be read; waiting for another one',
+        'the cosigned checkpoint cannot be read; waiting for a new one',
       );
     }
     if (!this.cosigned) observer?.onQuorum(0, 0);
   }
 
-  /** The candidate, unless the log has grown, or its cosignatures are to be renewed. */
+  /** The candidate, unless the log has grown or the cosignatures must be renewed. */
   #current(head: TreeHead): Candidate | undefined {
     const candidate = this.#candidate;
     const isSame = candidate && isSameHead(candidate.checkpoint, head);
     return isSame && performance.now() - candidate.startedAt < REFRESH_INTERVAL_MS ? candidate : undefined;
   }
 
-  /** Asks the witnesses that have not signed, also if a quorum has. Ends once a quorum has, or all that were asked have responded. */
+  /** Requests missing cosignatures, even with a quorum. Ends when a quorum has signed, or all requests have ended. */
   async #round(head: TreeHead): Promise<void> {
     const current = this.#current(head);
     const startedAt = performance.now();
@@ -156,13 +156,13 @@ export class Cosigning {
       logger.warn({ witness: name, reason: printable(error.message) }, 'witness does not cosign; retrying');
   }
 
-  /** Saves and serves a checkpoint that has a quorum, unless a larger one has it. */
+  /** Saves and serves a checkpoint with a quorum, unless a larger one already has a quorum. */
   async #save({ checkpoint, cosignatures }: Candidate): Promise<void> {
     if (this.cosigned && this.cosigned.size > checkpoint.size) return;
     const note = checkpoint.note + cosignatures.map(({ line }) => line).join('');
     const time = quorumTime(cosignatures, this.#deps.policy) as number;
     try {
-      await this.#deps.signer.saveCosigned(note); // first, so that a restart does not show an older one
+      await this.#deps.signer.saveCosigned(note); // before serving it: after a restart, no older one may be served
       this.#isSaveFailing = false;
       this.#serve({ ...checkpoint, note, time });
     } catch (error) {

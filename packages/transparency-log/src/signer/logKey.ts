@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { verifierKeyOf } from '../sign/signCheckpoint.ts';
+import { toVerifierKey } from '../sign/signCheckpoint.ts';
 
 /** The private key that signs a log's checkpoints, under the name of its origin. */
 export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey };
@@ -22,14 +22,14 @@ function named(
   { logKeyFile, logOrigin: origin, keyFile }: Location,
   { privateKey, publicKey }: KeyPair,
 ): LogKey {
-  // A key is for one purpose: who can sign tokens cannot sign checkpoints.
-  if (isKeyOf(keyFile, publicKey))
-    throw new UnusableKey(`${logKeyFile} must have another key than ${keyFile}`);
-  return { origin, key: privateKey, verifierKey: verifierKeyOf(origin, publicKey) };
+  // A key has one purpose: the key for tokens must not sign checkpoints.
+  if (hasKey(keyFile, publicKey))
+    throw new UnusableKey(`${logKeyFile} and ${keyFile} must have different keys`);
+  return { origin, key: privateKey, verifierKey: toVerifierKey(origin, publicKey) };
 }
 
-/** Whether a file has this key; one that is missing or cannot be used has none. */
-function isKeyOf(file: string, publicKey: KeyObject): boolean {
+/** Whether a file has this key; false if the file is missing or unusable. */
+function hasKey(file: string, publicKey: KeyObject): boolean {
   try {
     return loadKey(file).publicKey.equals(publicKey);
   } catch {

@@ -3,16 +3,16 @@ import type { Position } from '@event-sourced/event-log';
 import { openReadOnly } from '@event-sourced/event-log/disk';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { MerkleTree } from '../merkle/merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, TileMismatch, treeOfTile } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, TileMismatch, tileTree } from '../merkle/tiles.ts';
 
-/** The Merkle tree of a log, as its file has it, for commands beside the service. */
+/** The Merkle tree in a file, for commands beside the service. */
 export class TreeFile implements Disposable {
   readonly size: number;
-  /** Of the last event. */
+  /** The position of the last event. */
   readonly position: Position;
   readonly #db: DatabaseSync;
 
-  /** The tree of the log with this ID; undefined if the file has none, or cannot be read. */
+  /** Opens the tree of the log with this ID; undefined if the file does not have it, or cannot be read. */
   static open(file: string, logId: string): TreeFile | undefined {
     try {
       return readViewCheckpoint(file)?.logId === logId ? new TreeFile(file) : undefined;
@@ -35,7 +35,7 @@ export class TreeFile implements Disposable {
     opening.move();
   }
 
-  /** The tree of the first `size` events, at most its own. @throws TileMismatch if tiles are missing */
+  /** The tree of the first `size` events, at most those of the file. @throws TileMismatch if tiles are missing */
   at(size: number): MerkleTree {
     const perfect: string[] = [];
     for (let level = 0; TILE_WIDTH ** level <= size; level++) {
@@ -45,16 +45,16 @@ export class TreeFile implements Disposable {
     return new MerkleTree(size, perfect);
   }
 
-  /** The perfect subtrees of the first hashes of a tile. */
+  /** The perfect subtrees over the first hashes of a tile. */
   #perfect(level: number, number: number, width: number): readonly string[] {
-    if (width === 0) return []; // a full tile is in the level above
+    if (width === 0) return []; // full tiles are hashes of the level above
     const tile = this.#db
       .prepare('SELECT hashes FROM tiles WHERE level = ? AND number = ?')
       .get(level, number);
     const hashes = Buffer.from((tile?.hashes ?? []) as Uint8Array).subarray(0, width * HASH_BYTES);
     if (hashes.length < width * HASH_BYTES)
       throw new TileMismatch(`tile ${number} of level ${level} is missing`);
-    return treeOfTile(hashes).perfect;
+    return tileTree(hashes).perfect;
   }
 
   [Symbol.dispose](): void {

@@ -13,7 +13,7 @@ import { type Checkpointer, View, ViewBehind, type ViewFormat } from '@event-sou
 import { LRUCache } from 'lru-cache';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 
@@ -25,7 +25,7 @@ export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkle
 
 type Options = {
   checkpointer?: Checkpointer | undefined;
-  leafOf?: (event: RecordedEvent) => string;
+  toLeaf?: (event: RecordedEvent) => string;
 };
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
@@ -43,20 +43,21 @@ const FORMAT: ViewFormat = {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tiles_by_position ON tiles (starts_after) WHERE level = 0;`,
 };
-/** The tree of the last commit: its last tiles must have this root. */
+/** The tree head of the last commit: the last tiles must have this root. */
 const HEAD_SCHEMA = 'CREATE TABLE IF NOT EXISTS head (size INTEGER PRIMARY KEY, root TEXT NOT NULL) STRICT';
 
-/** Verified full tiles of 8 KiB that are kept in memory. */
+/** The number of verified full tiles of 8 KiB in the cache. */
 const MAX_CACHED = 64;
 
 const hashedLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /**
- * The view: the Merkle tree over all events of the log, also those that other views skip. It holds the last tile of each
- * level; its root is computed from them. Full tiles are rows, each of which is verified up to the root when it is read.
+ * The Merkle tree over all events of the log, including events that other views skip. The root is computed from the
+ * last tile of each level, which are in memory. Full tiles are rows; each one is verified up to the root when it is
+ * read.
  */
 export class MerkleTreeView extends View {
-  readonly #leafOf: (event: RecordedEvent) => string;
+  readonly #toLeaf: (event: RecordedEvent) => string;
   #tree = new TileWriter();
   #head: TreeHead | undefined;
   #statements!: ReturnType<typeof prepare>;
@@ -67,9 +68,9 @@ export class MerkleTreeView extends View {
     return new MerkleTreeView(file, options).open();
   }
 
-  private constructor(file: string, { checkpointer, leafOf = hashedLeaf }: Options) {
+  private constructor(file: string, { checkpointer, toLeaf = hashedLeaf }: Options) {
     super(file, { name: 'merkleTree', title: 'Merkle tree', format: FORMAT }, checkpointer);
-    this.#leafOf = leafOf;
+    this.#toLeaf = toLeaf;
   }
 
   get head(): LogHead {
@@ -83,22 +84,22 @@ export class MerkleTreeView extends View {
     return width <= tileWidth(level, index, this.#tree.size);
   }
 
-  /** The first hashes of a tile, as those of the root. @throws ViewBehind, also if the tree does not have it */
+  /** The first hashes of a tile, verified up to the root. @throws ViewBehind, also if the tree lacks the tile */
   readTile(tile: Tile): Buffer {
     if (!this.has(tile)) throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
     return this.use(() => this.#read(tile)).subarray(0, tile.width * HASH_BYTES);
   }
 
-  /** The position before the first event of a tile of level 0. No hash covers it: those of the events show that it is wrong. */
-  startOf(index: number): Position {
+  /** The position before the first event of a tile of level 0. No hash covers it: the caller must check the events. */
+  tileStart(index: number): Position {
     return this.use(() => {
       const row = this.#lastTile(0, index) ?? (this.#statements.tile.get(0, index) as TileRow | undefined);
       return row?.startsAfter ?? damaged(`tile ${index} of level 0 is missing, or has no position`);
     });
   }
 
-  /** The index of the tile of level 0 that has the event at a position, if the tree has reached it. */
-  tileOf(position: Position): number {
+  /** The index of the tile of level 0 with the event at a position, which the tree must have reached. */
+  tileIndex(position: Position): number {
     const last = this.#tree.lastTile(0);
     if (last?.startsAfter != null && last.startsAfter < position) return last.index;
     const row = this.use(() => this.#statements.before.get(position)) as Pick<TileRow, 'number'> | undefined;
@@ -114,15 +115,15 @@ export class MerkleTreeView extends View {
     try {
       for (let after = last.startsAfter as Position; after < position && leaves.length <= last.width; ) {
         const page = await log.readAll({ after, limit: TILE_WIDTH });
-        for (const event of page.events) if (event.position <= position) leaves.push(this.#leafOf(event));
+        for (const event of page.events) if (event.position <= position) leaves.push(this.#toLeaf(event));
         after = page.position;
         if (page.isEnd) assertReached(position, after);
       }
     } catch (error) {
-      if (!(error instanceof LogReplaced)) throw error; // EventStoreDB has no event where the tile starts
+      if (!(error instanceof LogReplaced)) throw error; // EventStoreDB has no event at the start of the tile
     }
     if (leaves.join('') === last.hashes.toString('hex')) return undefined;
-    return `its last ${last.width} leaves are not those of the log`;
+    return `its last ${last.width} leaves do not match the log`;
   }
 
   protected override load(db: DatabaseSync): void {
@@ -133,9 +134,9 @@ export class MerkleTreeView extends View {
     this.#tree = new TileWriter(lastTiles(this.#statements), this.applied.position);
     const saved = this.#statements.head.get() as { size: bigint; root: string } | undefined;
     if (saved && (Number(saved.size) !== this.#tree.size || saved.root !== this.#tree.root()))
-      damaged('its last tiles do not have the root that was saved with them');
+      damaged('its last tiles do not match the saved root');
     if ((this.#tree.size === 0) !== (this.applied.position === START))
-      damaged('the checkpoint is not that of the tiles');
+      damaged('the checkpoint does not match the tiles');
   }
 
   /** Every event is a leaf, so `skip` has no effect. */
@@ -144,7 +145,7 @@ export class MerkleTreeView extends View {
   }
 
   protected override fold(event: RecordedEvent): void {
-    this.#tree.append(this.#leafOf(event), event.position);
+    this.#tree.append(this.#toLeaf(event), event.position);
     if (this.#tree.size % TILE_WIDTH === 0) this.#insertTiles();
   }
 
@@ -159,7 +160,7 @@ export class MerkleTreeView extends View {
       this.#statements.insert.run(level, index, hashes, startsAfter);
   }
 
-  /** A tile, as wide as the tree has it: the last one of a level from memory, others with the hash in the tile above. */
+  /** A tile at its width in the tree: the last one of a level from memory, others verified by the tile above. */
   #read({ level, index }: Omit<Tile, 'width'>): Buffer {
     const last = this.#lastTile(level, index);
     if (last) return last.hashes;
@@ -171,9 +172,9 @@ export class MerkleTreeView extends View {
     const at = (index % TILE_WIDTH) * HASH_BYTES;
     if (
       hashes.length !== TILE_WIDTH * HASH_BYTES ||
-      rootOfTile(hashes) !== above.toString('hex', at, at + HASH_BYTES)
+      tileRoot(hashes) !== above.toString('hex', at, at + HASH_BYTES)
     )
-      damaged(`${path} does not have the hash that the tile above has`);
+      damaged(`${path} does not have its hash in the tile above`);
     this.#verified.set(path, hashes);
     return hashes;
   }
@@ -192,7 +193,7 @@ function damaged(problem: string): never {
 
 type TileRow = { number: bigint; hashes: Uint8Array; startsAfter: Position | null };
 
-/** The last tile of each level, which must be those of one tree. @throws DamagedFile */
+/** The last tile of each level; together they must make up a tree. @throws DamagedFile */
 function lastTiles({ lastOfLevel, levels }: ReturnType<typeof prepare>): StoredTile[] {
   const last: StoredTile[] = [];
   for (let level = 0; level < Number((levels.get() as { levels: bigint }).levels); level++)
@@ -202,7 +203,7 @@ function lastTiles({ lastOfLevel, levels }: ReturnType<typeof prepare>): StoredT
   for (let level = 0; last[level] || size >= TILE_WIDTH ** level; level++) {
     const { index = 0, width = 0 } = last[level] ?? {};
     const isLast = width > 0 && index * TILE_WIDTH + width === Math.floor(size / TILE_WIDTH ** level);
-    if (!isLast) damaged(`level ${level} is not that of a tree of ${size} leaves`);
+    if (!isLast) damaged(`level ${level} does not match a tree of ${size} leaves`);
   }
   return last;
 }

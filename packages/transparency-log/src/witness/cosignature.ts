@@ -4,54 +4,59 @@ import { NotVerified } from '../notes/notVerified.ts';
 import {
   formatSignature,
   formatVerifierKey,
-  signaturesOf,
+  signaturesBy,
   splitNote,
   type VerifierKey,
 } from '../notes/signedNote.ts';
-import { verifierKeyOf } from '../sign/signCheckpoint.ts';
+import { toVerifierKey } from '../sign/signCheckpoint.ts';
 
 // Cosignatures of checkpoints by witnesses: https://c2sp.org/tlog-cosignature
 
-/** A valid signature of a witness; `time`: when it was made, in seconds since 1970. `line`: as it is in a note. */
+/** A valid cosignature. `time`: when it was created, in seconds since 1970. `line`: its line in a note. */
 export type Cosignature = { key: VerifierKey; time: number; line: string };
 
-/** A checkpoint with the cosignatures of witnesses. `time`: when they were made, in seconds since 1970. */
+/** A checkpoint with the cosignatures of witnesses. `time`: when these were created, in seconds since 1970. */
 export type CosignedCheckpoint = Checkpoint & { time: number };
 
 const UINT64_BYTES = 8;
 
 /**
  * The cosignatures of a checkpoint, the newest of each key. Signatures of other keys are ignored; those of a type that
- * this version of Node cannot verify, or without a time, do not count. @throws NotVerified if one is invalid
+ * this version of Node cannot verify, without a time or, in seconds since 1970, after `latest` do not count.
+ * @throws NotVerified if one is invalid
  */
-export function cosignaturesOf(note: string, keys: readonly VerifierKey[]): Cosignature[] {
+export function verifyCosignatures(
+  note: string,
+  keys: readonly VerifierKey[],
+  latest = Number.POSITIVE_INFINITY,
+): Cosignature[] {
   const { text, signatures } = splitNote(note);
   const checkpoint = readUnverifiedCheckpoint(note);
   return keys.filter(canVerify).flatMap((key) => {
-    const found = signaturesOf(signatures, key).map(({ signature }) => {
-      const time = timeOf(signature, key);
-      const message = messageOf(key, time, text, checkpoint);
-      if (!verify(null, message, publicKeyOf(key), signature.subarray(UINT64_BYTES)))
+    const found = signaturesBy(signatures, key).map(({ signature }) => {
+      const time = signatureTime(signature, key);
+      const message = signedMessage(key, time, text, checkpoint);
+      if (!verify(null, message, toPublicKey(key), signature.subarray(UINT64_BYTES)))
         throw new NotVerified(`the cosignature of ${key.name} is invalid`);
       return { key, time, line: formatSignature(key, signature) };
     });
-    const timed = found.filter(({ time }) => time > 0);
+    const timed = found.filter(({ time }) => time > 0 && time <= latest);
     return timed.toSorted((one, other) => other.time - one.time).slice(0, 1);
   });
 }
 
-/** The signature line of a witness for a checkpoint that it has verified. `time`: in seconds since 1970. */
+/** Creates the signature line of a witness for a verified checkpoint. `time` is in seconds since 1970. */
 export function cosign(note: string, { name, key }: { name: string; key: KeyObject }, time: number): string {
   const { text } = splitNote(note);
-  const witness = verifierKeyOf(name, key, 'cosignature');
-  const signature = sign(null, messageOf(witness, time, text, readUnverifiedCheckpoint(note)), key);
+  const witness = toVerifierKey(name, key, 'cosignature');
+  const signature = sign(null, signedMessage(witness, time, text, readUnverifiedCheckpoint(note)), key);
   return formatSignature(witness, Buffer.concat([uint64(time), signature]));
 }
 
-/** Whether this version of Node can verify signatures of a key: ML-DSA-44 needs Node 24.6. */
+/** Whether this version of Node can verify signatures of a key: ML-DSA-44 requires Node 24.6. */
 export function canVerify(key: VerifierKey): boolean {
   try {
-    publicKeyOf(key);
+    toPublicKey(key);
     return true;
   } catch {
     if (key.type === 'mlDsa44') return false;
@@ -59,15 +64,15 @@ export function canVerify(key: VerifierKey): boolean {
   }
 }
 
-/** 0 if a signature states no time, as one with ML-DSA-44 may. @throws NotVerified */
-function timeOf(signature: Buffer, { type }: VerifierKey): number {
+/** The time of a signature; 0 if it has none, which ML-DSA-44 allows. @throws NotVerified */
+function signatureTime(signature: Buffer, { type }: VerifierKey): number {
   const time = signature.length > UINT64_BYTES ? signature.readBigUInt64BE() : -1n;
   if (time < (type === 'mlDsa44' ? 0n : 1n) || time > Number.MAX_SAFE_INTEGER)
     throw new NotVerified('a cosignature has no valid time');
   return Number(time);
 }
 
-function publicKeyOf({ type, publicKey }: VerifierKey): KeyObject {
+function toPublicKey({ type, publicKey }: VerifierKey): KeyObject {
   const bytes = publicKey.toString('base64url');
   const mlDsa44 = { kty: 'AKP', alg: 'ML-DSA-44', pub: bytes };
   const key: { [member: string]: string } =
@@ -75,7 +80,12 @@ function publicKeyOf({ type, publicKey }: VerifierKey): KeyObject {
   return createPublicKey({ format: 'jwk', key });
 }
 
-function messageOf({ type, name }: VerifierKey, time: number, text: string, checkpoint: Checkpoint): Buffer {
+function signedMessage(
+  { type, name }: VerifierKey,
+  time: number,
+  text: string,
+  checkpoint: Checkpoint,
+): Buffer {
   if (type !== 'mlDsa44') return Buffer.from(`cosignature/v1\ntime ${time}\n${text}`);
   const { origin, size, root } = checkpoint;
   return Buffer.concat([
@@ -89,7 +99,7 @@ function messageOf({ type, name }: VerifierKey, time: number, text: string, chec
   ]);
 }
 
-/** The text after its length in one byte. @throws NotVerified */
+/** A text preceded by its length in one byte. @throws NotVerified */
 function withLength(text: string): Buffer {
   const bytes = Buffer.from(text);
   if (bytes.length > 255) throw new NotVerified('a name is too long to be cosigned');

@@ -3,23 +3,23 @@ import { syncDirectory } from '@event-sourced/event-log/disk';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
-import { type CosignedCheckpoint, cosignaturesOf } from './cosignature.ts';
+import { type CosignedCheckpoint, verifyCosignatures } from './cosignature.ts';
 
 /** The latest cosigned checkpoint of a log cannot be read or recorded. The message names its file. */
 export class WitnessStateUnusable extends Error {
   override readonly name = 'WitnessStateUnusable';
 }
 
-const GONE = 'it does not have the latest checkpoint any more';
+const GONE = 'it no longer has the latest checkpoint';
 
-/** The latest checkpoint of a log that a witness has cosigned. It is durable before anyone gets it. */
+/** The latest cosigned checkpoint of a log, made durable before it is returned. */
 export class CosignedCheckpointFile {
   readonly #file: string;
   readonly #origin: string;
   readonly #witness: VerifierKey;
-  /** The latest one that this process has read or recorded. */
+  /** The latest checkpoint that this process has read or recorded. */
   #latest: CosignedCheckpoint | undefined;
-  /** Whether there was a file, also one that could not be read. */
+  /** Whether the file existed, even if it could not be read. */
   #wasThere = false;
   #queue: Promise<unknown> = Promise.resolve();
 
@@ -29,12 +29,12 @@ export class CosignedCheckpointFile {
     this.#witness = witness;
   }
 
-  /** Undefined if the witness has never cosigned a checkpoint of the log. @throws WitnessStateUnusable */
+  /** The latest checkpoint; undefined if the witness has never cosigned this log. @throws WitnessStateUnusable */
   read(): Promise<CosignedCheckpoint | undefined> {
     return this.#inTurn(() => this.#read());
   }
 
-  /** Replaces the latest one by what `next` returns for it. @throws WitnessStateUnusable, and what `next` throws */
+  /** Replaces the latest checkpoint by the result of `next`. @throws WitnessStateUnusable; errors of `next` */
   update(next: (latest: CosignedCheckpoint | undefined) => CosignedCheckpoint): Promise<CosignedCheckpoint> {
     return this.#inTurn(async () => {
       const latest = await this.#read();
@@ -47,14 +47,14 @@ export class CosignedCheckpointFile {
     });
   }
 
-  /** Reads and updates are atomic: each starts when the one before has ended. */
+  /** Makes reads and updates atomic: each one starts when the previous one has ended. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#queue.then(work);
     this.#queue = done.catch(() => {});
     return done;
   }
 
-  /** From the file each time: a write that failed may have replaced it all the same. */
+  /** Reads the file each time: even a failed write may have replaced it. */
   async #read(): Promise<CosignedCheckpoint | undefined> {
     try {
       const note = await readIfExists(this.#file, MAX_NOTE_BYTES, 'a checkpoint');
@@ -70,11 +70,11 @@ export class CosignedCheckpointFile {
 
   async #open(note: string): Promise<CosignedCheckpoint> {
     const checkpoint = readUnverifiedCheckpoint(note);
-    const [cosignature] = cosignaturesOf(note, [this.#witness]);
+    const [cosignature] = verifyCosignatures(note, [this.#witness]);
     if (checkpoint.origin !== this.#origin || !cosignature)
       throw new Error('it is not a checkpoint of this log that this witness has cosigned');
     if (checkpoint.size < (this.#latest?.size ?? 0)) throw new Error(GONE);
-    await syncDirectory(dirname(this.#file)); // the process that replaced it may have ended before
+    await syncDirectory(dirname(this.#file)); // the process that replaced the file may have crashed before its fsync
     return { ...checkpoint, time: cosignature.time };
   }
 

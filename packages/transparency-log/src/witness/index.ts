@@ -1,4 +1,4 @@
-export { type Cosignature, canVerify, cosign, cosignaturesOf } from './cosignature.ts';
+export { type Cosignature, canVerify, cosign, verifyCosignatures } from './cosignature.ts';
 export { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
 export { type Policy, parsePolicy, quorumTime } from './policy.ts';
 export { CheckpointRejected, Witness } from './witness.ts';

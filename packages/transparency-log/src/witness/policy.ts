@@ -1,19 +1,19 @@
 import { parseHttpUrl, URL_RULE } from '../http/url.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
-import { type Cosignature, canVerify, cosignaturesOf } from './cosignature.ts';
+import { type Cosignature, canVerify, verifyCosignatures } from './cosignature.ts';
 
-/** A witness: its verifier key, and where it is reached, if that is known. */
+/** A witness: its verifier key, and its URL, if known. */
 export type PolicyWitness = { key: VerifierKey; url: string | undefined };
 
-/** Which witnesses are known, and how many of them must have signed a checkpoint. */
+/** The known witnesses, and the number of them that must have cosigned a checkpoint. */
 export type Policy = { witnesses: readonly PolicyWitness[]; quorum: number };
 
 /** The options of a policy, as text. */
 export type PolicyOptions = { witness?: readonly string[]; quorum?: string };
 
 /**
- * Parses the witnesses of a policy, each as VKEY or `VKEY URL`, and its quorum, by default more than half of them.
+ * Parses the witnesses of a policy, each as VKEY or `VKEY URL`, and its quorum; the default is more than half.
  * @throws NotVerified with a message for the operator
  */
 export function parsePolicy(witnesses: readonly string[], quorum?: string): Policy {
@@ -37,7 +37,7 @@ function parseWitness(text: string): PolicyWitness {
   return { key, url };
 }
 
-/** The policy of options, with the witnesses whose keys can be verified; `print` gets the other keys. @throws Error */
+/** Parses a policy without the witnesses whose signatures Node cannot verify; `print` gets their names. @throws Error */
 export function openPolicy(
   { witness = [], quorum }: PolicyOptions,
   print: (line: string) => void,
@@ -47,7 +47,7 @@ export function openPolicy(
   if (witness.length === 0) throw new Error('--quorum requires --witness.');
   const policy = parsePolicy(witness, quorum);
   const witnesses = policy.witnesses.filter(({ key }) => isVerifiable(key));
-  for (const { key } of policy.witnesses.filter((one) => !witnesses.includes(one)))
+  for (const { key } of policy.witnesses.filter((witness) => !witnesses.includes(witness)))
     print(
       `the witness ${key.name} is not counted: Node ${process.versions.node} cannot verify ML-DSA-44 signatures`,
     );
@@ -58,30 +58,26 @@ export function openPolicy(
   return { ...policy, witnesses };
 }
 
-/** Since when a quorum has seen no larger checkpoint, in seconds since 1970; undefined if too few have signed. */
+/** The time until which a quorum vouches for a checkpoint, in seconds since 1970; undefined without a quorum. */
 export function quorumTime(cosignatures: readonly Cosignature[], { quorum }: Policy): number | undefined {
-  const times = cosignatures.map(({ time }) => time).toSorted((one, other) => other - one);
+  const times = cosignatures.map(({ time }) => time).toSorted((a, b) => b - a);
   return times[quorum - 1];
 }
 
-/** Clocks differ by less: a cosignature that is further in the future says nothing about when it was made. */
+/** Clocks differ by less: the time of a cosignature that is further in the future cannot be used. */
 export const MAX_CLOCK_DIFFERENCE_MS = 5 * 60_000;
 
-/** The cosignatures of a checkpoint that count, and the time of their quorum. @throws NotVerified if one is invalid, or they are too few */
+/** The valid cosignatures, and the time of their quorum. @throws NotVerified if one is invalid, or without a quorum */
 export function countCosignatures(
   note: string,
   policy: Policy,
   now: Date,
 ): { cosignatures: Cosignature[]; time: number } {
   const keys = policy.witnesses.map(({ key }) => key);
-  const all = cosignaturesOf(note, keys);
-  const latest = now.getTime() + MAX_CLOCK_DIFFERENCE_MS;
-  const cosignatures = all.filter((one) => one.time * 1_000 <= latest);
+  const cosignatures = verifyCosignatures(note, keys, (now.getTime() + MAX_CLOCK_DIFFERENCE_MS) / 1_000);
   const time = quorumTime(cosignatures, policy);
   if (time !== undefined) return { cosignatures, time };
-  const future = all.length - cosignatures.length;
+  const future = verifyCosignatures(note, keys).length - cosignatures.length;
   const others = future > 0 ? `, and ${future} whose time is in the future` : '';
-  throw new NotVerified(
-    `there are ${cosignatures.length} of the ${policy.quorum} cosignatures that are required${others}`,
-  );
+  throw new NotVerified(`it has ${cosignatures.length} of ${policy.quorum} required cosignatures${others}`);
 }

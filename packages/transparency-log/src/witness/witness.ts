@@ -2,16 +2,16 @@ import { hash, type KeyObject } from 'node:crypto';
 import { join } from 'node:path';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { formatTreeHead } from '../merkle/treeHead.ts';
-import { EMPTY_TREE, originOf, parseCheckpointText } from '../notes/checkpoint.ts';
+import { EMPTY_TREE, keyOrigin, parseCheckpointText } from '../notes/checkpoint.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseConsistencyProof } from '../notes/proof.ts';
-import { formatSignature, openNote, signaturesOf, splitNote, type VerifierKey } from '../notes/signedNote.ts';
-import { verifierKeyOf } from '../sign/signCheckpoint.ts';
+import { formatSignature, openNote, signaturesBy, splitNote, type VerifierKey } from '../notes/signedNote.ts';
+import { toVerifierKey } from '../sign/signCheckpoint.ts';
 import { type CosignedCheckpoint, cosign } from './cosignature.ts';
 import { CosignedCheckpointFile } from './cosignedCheckpointFile.ts';
 
-/** `origin`: of a known log. `size`: of its latest cosigned checkpoint. `evidence`: notes that may prove a fork. */
+/** `origin`: the known log. `size`: of its latest cosigned checkpoint. `evidence`: notes that may prove a fork. */
 type Details = { origin?: string; size?: number; evidence?: readonly string[] };
 
 /** A checkpoint is not cosigned. `status`: the HTTP status that tlog-witness requires. */
@@ -30,14 +30,14 @@ export class CheckpointRejected extends Error {
 type WitnessOptions = {
   name: string;
   key: KeyObject;
-  /** The verifier keys of known logs. A log may have several. */
+  /** The verifier keys of known logs. A log may have several keys. */
   logs: readonly VerifierKey[];
-  /** A directory of this witness alone. If its files were lost, it could cosign another history. */
+  /** A directory that only this witness uses. If its files were lost, the witness could cosign a different history. */
   stateDir: string;
   now: () => Date;
 };
 
-/** A witness (https://c2sp.org/tlog-witness): it cosigns checkpoints of known logs, of one history of each. */
+/** A witness (https://c2sp.org/tlog-witness): it cosigns a single history of each known log. */
 export class Witness {
   readonly verifierKey: VerifierKey;
   readonly #signer: { name: string; key: KeyObject };
@@ -47,15 +47,15 @@ export class Witness {
 
   /** @throws Error if a log has the key of the witness */
   constructor({ name, key, logs, stateDir, now }: WitnessOptions) {
-    this.verifierKey = verifierKeyOf(name, key, 'cosignature');
+    this.verifierKey = toVerifierKey(name, key, 'cosignature');
     this.#signer = { name, key };
     this.#now = now;
     for (const logKey of logs) {
       const { publicKey } = logKey;
-      const origin = originOf(logKey);
+      const origin = keyOrigin(logKey);
       if (publicKey.equals(this.verifierKey.publicKey))
-        throw new Error(`the witness must have another key than the log ${origin}`);
-      const id = idOf(origin);
+        throw new Error(`the witness and the log ${origin} must have different keys`);
+      const id = toLogId(origin);
       const file = new CosignedCheckpointFile(join(stateDir, id), origin, this.verifierKey);
       const log = this.#logs.get(id) ?? { keys: [], file };
       log.keys.push(logKey);
@@ -73,15 +73,15 @@ export class Witness {
   }
 
   /**
-   * Cosigns the checkpoint of an add-checkpoint request, and returns the signature line. The cosigned checkpoint is
-   * durable by then. @throws CheckpointRejected, WitnessStateUnusable
+   * Cosigns the checkpoint of an add-checkpoint request, makes it durable, and returns the signature line.
+   * @throws CheckpointRejected, WitnessStateUnusable
    */
   async addCheckpoint(body: Uint8Array): Promise<string> {
     const { origin, note, ...request } = parseRequest(body);
-    const log = this.#logs.get(idOf(origin));
+    const log = this.#logs.get(toLogId(origin));
     if (!log) throw new CheckpointRejected(404, 'the log is unknown');
     try {
-      const signed = await withSignaturesOf(log.keys, note);
+      const signed = await keepSignatures(log.keys, note);
       const cosigned = await log.file.update((latest) => {
         assertFollows({ ...request, note: signed }, latest);
         const seconds = Math.floor(this.#now().getTime() / 1_000);
@@ -98,7 +98,7 @@ export class Witness {
   }
 }
 
-const idOf = (origin: string): string => hash('sha256', origin);
+const toLogId = (origin: string): string => hash('sha256', origin);
 
 type Request = ReturnType<typeof parseRequest>;
 
@@ -113,35 +113,36 @@ function parseRequest(body: Uint8Array) {
   }
 }
 
-/** The note with the signatures by these keys alone, which are valid. @throws CheckpointRejected */
-async function withSignaturesOf(keys: readonly VerifierKey[], note: string): Promise<string> {
+/** Verifies the signatures of these keys, and returns the note without other signatures. @throws CheckpointRejected */
+async function keepSignatures(keys: readonly VerifierKey[], note: string): Promise<string> {
   const { text, signatures } = splitNote(note);
   const lines: string[] = [];
   for (const key of keys) {
-    const [own] = signaturesOf(signatures, key); // of many, one: the note is to be read again
+    const [own] = signaturesBy(signatures, key); // one is enough, and keeps the note small enough to read it again
     if (!own) continue;
     await openNote(note, key).catch(({ message }) => {
       throw new CheckpointRejected(403, message);
     });
     lines.push(formatSignature(key, own.signature));
   }
-  if (lines.length === 0) throw new CheckpointRejected(403, 'no signature is by a known key of the log');
+  if (lines.length === 0)
+    throw new CheckpointRejected(403, 'there is no signature of a known key of the log');
   return `${text}\n${lines.join('')}`;
 }
 
 const NONE: CosignedCheckpoint = { ...EMPTY_TREE, origin: '', note: '', time: 0 };
 
-/** @throws CheckpointRejected if a checkpoint is not proven to follow the latest one */
+/** @throws CheckpointRejected if the proof does not show that a checkpoint follows the latest one */
 function assertFollows({ from, path, note, ...next }: Omit<Request, 'origin'>, latest = NONE): void {
   const isFork = next.size === latest.size && next.root !== latest.root;
   const reject = (status: CheckpointRejected['status'], why: string): never => {
-    const message = isFork ? `the log has signed another root of size ${next.size}` : why;
+    const message = isFork ? `the log has signed a different root of size ${next.size}` : why;
     const evidence = isFork ? [latest.note, note] : status === 422 ? [note] : [];
     throw new CheckpointRejected(status, message, { size: latest.size, evidence });
   };
   if (from > next.size) reject(400, `the old size ${from} is larger than the size ${next.size}`);
   if (from !== latest.size)
-    reject(409, `the old size is ${from}, and the latest checkpoint has ${latest.size}`);
+    reject(409, `the old size is ${from}, but the latest checkpoint has ${latest.size}`);
   if (isFork || !verifyConsistency(latest, next, path))
     reject(422, `the proof is invalid: from ${formatTreeHead(latest)} to ${formatTreeHead(next)}`);
 }

@@ -36,11 +36,11 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
     throw new Error(`cannot use --port and --host: ${error.message}`, { cause: error });
   };
   await freeAddress({ host, port }).catch(cannotListen);
-  // Without its parents: what is mounted there may be missing.
+  // Without parents: a missing parent may be a mount that failed.
   await mkdir(stateDir, { mode: 0o700 }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
   });
-  using _lock = lockDataDir(stateDir); // which makes the directory durable: without it, the witness could cosign another history
+  using _lock = lockDataDir(stateDir); // also makes the directory durable: it must not be lost
   const { privateKey: key } = loadOrCreateKey(options.key);
   const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
   for (const logId of witness.logIds)
@@ -54,7 +54,7 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   }
 }
 
-/** The verifier keys of a file, one a line, each with the origin of its log if that differs, without empty lines and comments. @throws Error that names the line */
+/** Reads verifier keys, one per line, each with its log's origin if it differs. @throws Error that names the line */
 async function readLogs(file: string): Promise<VerifierKey[]> {
   const text = await readStateFile(file, MAX_NOTE_BYTES, 'a list of verifier keys').catch(({ message }) => {
     throw new Error(`cannot read the file of --logs: ${message}`);

@@ -5,11 +5,11 @@ import { printable } from '../notes/printable.ts';
 import { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
 import { CheckpointRejected, type Witness } from './witness.ts';
 
-/** 63 hashes, and a checkpoint with 16 signatures of 5 kB. */
+/** Enough for 63 hashes, and a checkpoint with 16 signatures of 5 kB. */
 const MAX_BODY_BYTES = 128 * 1024;
-/** Requests whose bodies are complete; others are limited by time. */
+/** The maximum number of requests with complete bodies; a timeout limits the others. */
 const MAX_IN_FLIGHT = 256;
-/** With an incomplete body of the largest size each, they take 128 MiB. One more closes the oldest one. */
+/** With one incomplete body of maximum size each, they take 128 MiB. A further one closes the oldest. */
 const MAX_CONNECTIONS = 1_024;
 const TIMEOUTS = {
   headersTimeout: 10_000,
@@ -17,7 +17,7 @@ const TIMEOUTS = {
   keepAliveTimeout: 75_000,
   connectionsCheckingInterval: 2_000,
 };
-/** For requests in flight when the server closes; then their connections are closed. */
+/** For requests in flight when the server closes; then it closes their connections. */
 const DRAIN_TIMEOUT_MS = 3_000;
 
 type Reply = { status: number; body: string; headers?: Record<string, string> };
@@ -82,7 +82,7 @@ export async function startWitnessServer(
   server.listen(port, host);
   await once(server, 'listening');
   const bound = server.address() as AddressInfo;
-  server.on('error', ({ message }) => print(printable(message))); // such as too many open files
+  server.on('error', ({ message }) => print(printable(message))); // for example, too many open files
   return {
     url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
     async close() {
@@ -91,7 +91,7 @@ export async function startWitnessServer(
       const drained = setTimeout(() => server.closeAllConnections(), DRAIN_TIMEOUT_MS);
       await closed;
       clearTimeout(drained);
-      await Promise.all(inFlight); // what the state directory is still needed for
+      await Promise.all(inFlight); // they still use the state directory
     },
   };
 }
@@ -117,7 +117,7 @@ function replyTo(error: Error, print: (line: string) => void): Reply {
   return { status, body: `${details.size}\n`, headers: { 'content-type': 'text/x.tlog.size' } };
 }
 
-/** The body; undefined if it is too large or breaks off. In one buffer: many small pieces take more memory. */
+/** The body; undefined if it is too large or incomplete. Uses one buffer, since many small pieces take more memory. */
 function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   let bytes = Buffer.allocUnsafe(MAX_BODY_BYTES);
   let length = 0;
@@ -126,7 +126,7 @@ function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
       piece.copy(bytes, length);
       length += piece.length;
       if (length <= MAX_BODY_BYTES) return;
-      bytes = Buffer.alloc(0); // the rest is read, and ignored
+      bytes = Buffer.alloc(0); // the rest is read and ignored
       resolve(undefined);
     });
     request.on('end', () => resolve(bytes.subarray(0, length)));

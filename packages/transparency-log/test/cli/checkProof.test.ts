@@ -7,13 +7,13 @@ import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { signed } from '../monitor/checking.ts';
-import { cosigned, entryOf, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
+import { cosigned, KEY, NOW, ORIGIN, toEntry, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
-const extra = Buffer.from(entryOf(1));
+const extra = Buffer.from(toEntry(1));
 const head = { size: 1, root: leafHash(extra) };
 const proofOf = (checkpoint: string): string =>
   formatInclusionProof({ index: 0, path: [], checkpoint, extra });
@@ -53,17 +53,17 @@ test.each([
 test('a proof of a log whose origin is not the name of its key requires --origin', async () => {
   const note = signNote(`other.example\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
   await expect(proven(proofOf(note))).rejects.toThrow(
-    'is of the log other.example, not of plants.example/log',
+    'belongs to the log other.example, not to plants.example/log',
   );
   expect(await proven(proofOf(note), { origin: 'other.example' })).toContain('of the log other.example 1:');
   await expect(proven(proofOf(signed(head)), { origin: 'other.example' })).rejects.toThrow(
-    'not of other.example',
+    'not to other.example',
   );
 });
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
-  const otherKey = formatVerifierKey(verifierKeyOf('w1.example', keyNamed('w4'), 'cosignature'));
+  const otherKey = formatVerifierKey(toVerifierKey('w1.example', keyNamed('w4'), 'cosignature'));
 
   test('a proof whose checkpoint has a quorum of cosignatures is valid, and they are named', async () => {
     const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
@@ -71,14 +71,14 @@ describe('with a policy', () => {
       /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
     );
     await expect(proven(proofOf(note), { witness, quorum: '3' })).rejects.toThrow(
-      /^there are 2 of the 3 cosignatures that are required$/,
+      /^it has 2 of 3 required cosignatures$/,
     );
     const early = cosigned(signed(head), ['w1.example'], NOW.getTime() / 1_000 - 1);
     expect(await proven(proofOf(early), { witness, quorum: '1' })).toContain('w1.example at 1970-01-01T');
     for (const secondsAgo of [-3_600, NOW.getTime() / 1_000 - 9e15]) {
       const future = cosigned(signed(head), ['w1.example'], secondsAgo, new Date());
       await expect(proven(proofOf(future), { witness, quorum: '1' })).rejects.toThrow(
-        /there are 0 of the 1 cosignatures .*, and 1 whose time is in the future$/,
+        /it has 0 of 1 required cosignatures, and 1 whose time is in the future$/,
       );
     }
   });
@@ -89,7 +89,9 @@ describe('with a policy', () => {
     expect(await proven(proof(cosigned(signed(head), NAMES)), expected)).toMatch(
       /cosigned by 3 of 3 witnesses/,
     );
-    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(/there are 0 of the 2 cosignatures/);
+    await expect(proven(proof(signed(head)), expected)).rejects.toThrow(
+      /it has 0 of 2 required cosignatures/,
+    );
   });
 
   test.each([
@@ -106,7 +108,7 @@ describe('with a policy', () => {
 test('what a proof states is printed with control characters escaped, also if it is refused', async () => {
   const note = signNote(`evil\u009b2J\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
   await expect(proven(proofOf(note))).rejects.toThrow(
-    /^the checkpoint is of the log evil\\u\{9b\}2J, not of plants\.example\/log$/,
+    /^the checkpoint belongs to the log evil\\u\{9b\}2J, not to plants\.example\/log$/,
   );
 });
 
@@ -119,7 +121,7 @@ test.each<[string, string | Buffer, RegExp]>([
   [
     'a proof of another log',
     proofOf(signCheckpoint(head, { origin: 'other.example', key: KEY })),
-    /^no signature is by plants\.example\/log\+/,
+    /^there is no signature of plants\.example\/log\+/,
   ],
   ['an input that is too large', Buffer.alloc(3 * 1024 * 1024, ' '), /^not a proof: it is too large$/],
 ])('%s is refused', async (_, input, message) => {
@@ -134,7 +136,7 @@ test('a proof for another size than the expected one is refused, also of a file 
       /^the proof is for 1:.*, not for the expected 2:/,
     );
     await expect(proven(consistency, { expect: expected })).rejects.toThrow(
-      /^the proof is from 0 events, .* has 2$/,
+      /^the proof starts from 0 events, .* has 2$/,
     );
   }
 });
@@ -143,7 +145,7 @@ test('an expected checkpoint that is not one is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
   await refused(file).toThrow(
-    /^--expect must be SIZE:ROOT, .* or a file with a checkpoint; there is no file ".*\/checkpoint"\.$/,
+    /^--expect must be SIZE:ROOT, .* or a file with a checkpoint; the file ".*\/checkpoint" does not exist\.$/,
   );
   await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
   writeFileSync(file, Buffer.alloc(1_000_001, ' '));

@@ -5,7 +5,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote } from '../../src/sign/signCheckpoint.ts';
-import { cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { expectRefused, startCommand } from '../support/program.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from '../witness/testLog.ts';
@@ -34,7 +34,7 @@ test('the command creates a key, prints its verifier key and URL, and cosigns un
   expect(['key', 'state'].map((name) => statSync(join(dir, name)).mode & 0o777)).toEqual([0o600, 0o700]);
   const response = await fetch(`${url}/add-checkpoint`, { method: 'POST', body: request('abc') });
   const note = checkpointOf(request('abc')) + (await response.text());
-  expect(cosignaturesOf(note, [key])).toHaveLength(1);
+  expect(verifyCosignatures(note, [key])).toHaveLength(1);
   expectRefused(await start(dir).ended, /the data directory \S+state is in use by another server/);
   first.stop();
   expect((await first.ended).stderr).toBe('');

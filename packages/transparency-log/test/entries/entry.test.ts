@@ -10,7 +10,7 @@ const EVENT = {
   data: { name: 'Fern 🌱' },
   metadata: { schemaVersion: 1 },
 };
-const entryOf = (event: Parameters<typeof leafText>[0]): Buffer => Buffer.from(leafText(event).text);
+const toEntry = (event: Parameters<typeof leafText>[0]): Buffer => Buffer.from(leafText(event).text);
 
 /** The leaf of a plant's event, padded to this length. */
 function largePlant(length: number): string {
@@ -22,17 +22,17 @@ function largePlant(length: number): string {
 
 describe('an entry', () => {
   test('is described by the event that it names, if it is the canonical leaf of one', () => {
-    expect(describeEntry(entryOf(EVENT))).toBe(
+    expect(describeEntry(toEntry(EVENT))).toBe(
       'event "0199" of "plant-alice/1" with the data {"name":"Fern 🌱"}',
     );
   });
 
   test.each([
-    ['of an event with binary data', entryOf({ ...EVENT, data: Buffer.of(255) }), 'event "0199" of'],
-    ['of an event whose ID is not well-formed', entryOf({ ...EVENT, id: '\ud83c' }), 'an entry of'],
+    ['of an event with binary data', toEntry({ ...EVENT, data: Buffer.of(255) }), 'event "0199" of'],
+    ['of an event whose ID is not well-formed', toEntry({ ...EVENT, id: '\ud83c' }), 'an entry of'],
     [
       'of an event of 100 000 bytes',
-      entryOf({ ...EVENT, data: { name: 'x'.repeat(1e5) } }),
+      toEntry({ ...EVENT, data: { name: 'x'.repeat(1e5) } }),
       'an entry of 77',
     ],
     [
@@ -62,7 +62,7 @@ describe('an entry', () => {
     ['that is not UTF-8', Buffer.of(34, 255, 34), 'an entry of 3 bytes'],
     [
       'whose data is not UTF-8',
-      Buffer.from(entryOf({ ...EVENT, data: { name: 'F' } }).map((byte) => (byte === 0x46 ? 0xff : byte))),
+      Buffer.from(toEntry({ ...EVENT, data: { name: 'F' } }).map((byte) => (byte === 0x46 ? 0xff : byte))),
       'event "0199" of',
     ],
     ['that is not an object', Buffer.from('[]'), 'an entry of 2 bytes'],

@@ -10,13 +10,13 @@ import { type Claim, NotProven, proofFromLog, rootOfLog } from '../../src/entrie
 import type { ProveConsistency } from '../../src/merkle/proofs.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { openConsistencyProof, openInclusionProof } from '../../src/notes/proof.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { openFake, openIn } from '../support/stores.ts';
 
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
-const VERIFIER_KEY = verifierKeyOf(LOG.origin, LOG.key);
+const VERIFIER_KEY = toVerifierKey(LOG.origin, LOG.key);
 const { signal } = new AbortController();
 const signer = {
   sign: async (head: TreeHead) => ({ ...head, origin: LOG.origin, note: signCheckpoint(head, LOG) }),

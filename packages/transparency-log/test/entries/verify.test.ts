@@ -89,7 +89,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       const root = rootOf(events.slice(0, size));
       expect(await problemsWith(size, root)).toEqual([]);
       expect(await problemsWith(size, rootOf(events.slice(0, (size + 1) % 6)))).toEqual([
-        `the first ${size} events are not the expected ones: their root is ${root}`,
+        `the first ${size} events are not the expected events: their root is ${root}`,
       ]);
     }
     expect(await problemsWith(6, rootOf(events))).toEqual([

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { rootOfTile } from '../../src/merkle/tiles.ts';
+import { tileRoot } from '../../src/merkle/tiles.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE } from '../../src/monitor/state.ts';
 import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
@@ -22,7 +22,7 @@ import {
   stating,
   unavailable,
 } from './checking.ts';
-import { entryOf, type FakeLog, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+import { type FakeLog, ORIGIN, toEntry, VERIFIER_KEY } from './fakeLog.ts';
 
 const someSize = fc.oneof(
   fc.constantFrom(1, 2, 3, 255, 256, 257, 511, 512, 513, 700),
@@ -192,7 +192,7 @@ describe('an alarm is raised', () => {
 
   test('by a false size, after a few tiles', async () => {
     const size = 2 ** 50;
-    const root = rootOfTile(Buffer.alloc(4 * 32, 1));
+    const root = tileRoot(Buffer.alloc(4 * 32, 1));
     const log = logOf(700);
     log.checkpoint = stating({ size, root }).checkpoint;
     const state = stateOf(logOf(600).head());
@@ -237,7 +237,7 @@ describe('an alarm is raised', () => {
         alter(log, 'tile', (hashes) =>
           hashes.length === 256 * 32 ? Buffer.from(hashes).fill(hashes.readUInt8(0) ^ 1, 0, 1) : hashes,
         ),
-      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which the tile above has$/,
+      /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which is in the tile above$/,
       512,
     ],
     [
@@ -253,7 +253,7 @@ describe('an alarm is raised', () => {
         const forged = signCheckpoint(log.head(), { origin: ORIGIN, key: keyNamed('other') });
         log.checkpoint = async () => Buffer.from(forged);
       },
-      /^invalid checkpoint: no signature is by plants\.example\/log\+/,
+      /^invalid checkpoint: there is no signature of plants\.example\/log\+/,
     ],
     [
       'the checkpoint is not text',
@@ -277,10 +277,10 @@ test.each([0, 255, 257])(
   'a full bundle has 256 entries, not the %i that the log has signed',
   async (count) => {
     const log = logOf(512);
-    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(entryOf(257 + i)));
+    const bundle = Array.from({ length: count }, (_, i) => Buffer.from(toEntry(257 + i)));
     const signedTile = Buffer.from(
       [ALL.slice(0, 256), bundle]
-        .map((all) => rootOfTile(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
+        .map((all) => tileRoot(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
         .join(''),
       'hex',
     );
@@ -288,7 +288,7 @@ test.each([0, 255, 257])(
     log.tile = async (wanted) => (wanted.level === 1 ? signedTile : tile.call(log, wanted));
     log.entries = async (index, width) =>
       index === 1 ? formatEntryBundle(bundle) : read.call(log, index, width);
-    log.checkpoint = stating({ size: 512, root: rootOfTile(signedTile) }).checkpoint;
+    log.checkpoint = stating({ size: 512, root: tileRoot(signedTile) }).checkpoint;
     expect((await alarmOf(log)).message).toMatch(/^mismatch: tile\/0\/001 does not have the hash/);
   },
 );
@@ -320,6 +320,12 @@ test.each(['tile', 'entries'] as const)(
     expect(new Set(paths.map((name) => name.replace(/-copy.$/, ''))).size).toBeLessThanOrEqual(2); // and its tile
   },
 );
+
+test('a tile that was damaged in the state is read from the log', async () => {
+  const { state } = await checked(logOf(300));
+  const tiles = new Map([...state.tiles].map(([path, tile]) => [path, flipped(tile)]));
+  expect((await check(logOf(300), { ...state, tiles }, { all: true })).error).toBeUndefined();
+});
 
 test('an event that is altered after it was checked is found when all are checked again', async () => {
   const [log, altered] = [logOf(300), forkOf(300, 7)];

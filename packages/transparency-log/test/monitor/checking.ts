@@ -8,7 +8,7 @@ import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
 import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
-import { entries, entryOf, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
+import { entries, FakeLog, KEY, NOW, ORIGIN, toEntry, VERIFIER_KEY } from './fakeLog.ts';
 
 export const signed = (head: TreeHead): string => signCheckpoint(head, { origin: ORIGIN, key: KEY });
 export const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'): Received => ({
@@ -69,7 +69,11 @@ export const ALL = entries(700);
 export const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
 /** The same events, except for one whose name has another byte. */
 export const forkOf = (size: number, place: number): FakeLog =>
-  new FakeLog(ALL.slice(0, size).with(place, entryOf(place + 1, { name: 'Fren' })));
+  new FakeLog(ALL.slice(0, size).with(place, toEntry(place + 1, { name: 'Fren' })));
+
+export const missing = async () => {
+  throw new LogUnavailable('404', true);
+};
 
 export const unavailable = async () => {
   throw new LogUnavailable('503');

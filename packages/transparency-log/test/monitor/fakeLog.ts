@@ -8,18 +8,18 @@ import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { cosign } from '../../src/witness/cosignature.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 export const ORIGIN = 'plants.example/log';
 export const KEY = keyNamed('log');
-export const VERIFIER_KEY = verifierKeyOf(ORIGIN, KEY);
+export const VERIFIER_KEY = toVerifierKey(ORIGIN, KEY);
 /** Before this time, all events of fake logs have occurred. */
 export const NOW = new Date('2026-06-01T00:00:00Z');
 
 /** The entry of a plant's event, one minute after the one before. */
-export function entryOf(number: number, { name = 'Fern', at = '', user = 'alice' } = {}): string {
+export function toEntry(number: number, { name = 'Fern', at = '', user = 'alice' } = {}): string {
   const id = `${number.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`;
   const occurredAt = at || new Date(Date.parse('2026-01-01T00:00:00Z') + number * 60_000).toISOString();
   const data = `{"id":"${number}","name":${JSON.stringify(name)},"user":"${user}"}`;
@@ -27,11 +27,11 @@ export function entryOf(number: number, { name = 'Fern', at = '', user = 'alice'
   return `{"data":${data},"id":"${id}","metadata":${metadata},"revision":"0","stream":"plant-${user}/${number}","type":"PlantCreated"}`;
 }
 
-export const entries = (count: number): string[] => Array.from({ length: count }, (_, i) => entryOf(i + 1));
+export const entries = (count: number): string[] => Array.from({ length: count }, (_, i) => toEntry(i + 1));
 
 /** The verifier key of a witness, the same for the same name. */
 export const witnessKey = (name: string): string =>
-  formatVerifierKey(verifierKeyOf(name, keyNamed(name), 'cosignature'));
+  formatVerifierKey(toVerifierKey(name, keyNamed(name), 'cosignature'));
 
 /** A checkpoint with the cosignatures of these witnesses, made so many seconds before now. */
 export function cosigned(note: string, names: readonly string[], secondsAgo = 0, now = NOW): string {

@@ -72,7 +72,7 @@ describe('a checkpoint that too few witnesses have signed', () => {
     expect(error).toMatchObject({
       kind: 'not cosigned',
       message:
-        'not cosigned: the checkpoint of 7 events cannot be relied on: there are 1 of the 2 cosignatures that are required',
+        'not cosigned: the checkpoint of 7 events cannot be relied on: it has 1 of 2 required cosignatures',
       evidence: [{ name: 'received.checkpoint', content: await few.checkpoint() }],
     });
     expect(slept).toHaveLength(5);
@@ -186,7 +186,7 @@ describe('a log is stale', () => {
     }
     const ahead = cosignedBy(logOf(7), ['w1.example', 'w2.example'], -301);
     expect((await alarm(ahead, { policy: policyOf() })).message).toMatch(
-      /^not cosigned: .* 0 of the 2 .*, and 2 whose time is in the future$/,
+      /^not cosigned: .* 0 of 2 .*, and 2 whose time is in the future$/,
     );
   });
 

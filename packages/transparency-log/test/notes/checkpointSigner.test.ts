@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath } from '../../src/merkle/proofs.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import {
   CheckpointFileUnusable,
   CheckpointSigner,
@@ -15,7 +15,7 @@ import { keyNamed } from './keys.ts';
 
 const keyOf = (origin: string, name = 'log') => {
   const key = keyNamed(name);
-  return { origin, key, verifierKey: verifierKeyOf(origin, key) };
+  return { origin, key, verifierKey: toVerifierKey(origin, key) };
 };
 const KEY = keyOf('log.example');
 
@@ -171,9 +171,13 @@ describe('the file of the last checkpoint', () => {
     [
       'of another key',
       signCheckpoint(logOf('abc').head(), keyOf('log.example', 'other')),
-      /no signature is by/,
+      /there is no signature of/,
     ],
-    ['of another origin', signCheckpoint(logOf('abc').head(), keyOf('other.example')), /no signature is by/],
+    [
+      'of another origin',
+      signCheckpoint(logOf('abc').head(), keyOf('other.example')),
+      /there is no signature of/,
+    ],
   ])('is not overwritten if it is %s, and nothing is signed', async (_, content, reason) => {
     const { file, sign } = signerIn();
     writeFileSync(file, content);

@@ -9,13 +9,13 @@ import {
   openConsistencyProof,
   openInclusionProof,
 } from '../../src/notes/proof.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { MTH, PATH, PROOF } from '../merkle/rfc9162.ts';
 import { keyNamed, publicKeyOf } from './keys.ts';
 import { WITNESSED } from './vectors.ts';
 
 const LOG = { origin: 'plants.example/log', key: keyNamed('log') };
-const logKey = verifierKeyOf(LOG.origin, LOG.key);
+const logKey = toVerifierKey(LOG.origin, LOG.key);
 const ENTRIES = Array.from({ length: 20 }, (_, i) => `{"plant":${i},"name":"Fern 🌱"}`);
 const headOf = (size: number) => ({ size, root: MTH(ENTRIES.slice(0, size)) });
 const checkpointOf = (size: number): string => signCheckpoint(headOf(size), LOG);
@@ -126,7 +126,7 @@ describe('a consistency proof', () => {
   });
 
   test('of a Sigsum log is valid: the requests of the tests of litewitness', async () => {
-    const key = verifierKeyOf(WITNESSED.name, publicKeyOf(WITNESSED.publicKey));
+    const key = toVerifierKey(WITNESSED.name, publicKeyOf(WITNESSED.publicKey));
     const one = await openCheckpoint(WITNESSED.first, key);
     const three = await openConsistencyProof(WITNESSED.from1to3, one, key);
     const five = await openConsistencyProof(WITNESSED.from3to5, three, key);
@@ -135,9 +135,9 @@ describe('a consistency proof', () => {
     const refused = [
       [WITNESSED.from1to3.replace('6go=', '6gx='), 'a signature is not Base64'],
       [WITNESSED.from1to3.replace('AAA=\n\n', 'ABA=\n\n'), 'the proof is invalid'],
-      [WITNESSED.from1to3.replaceAll('e562', 'e563'), 'no signature is by'],
+      [WITNESSED.from1to3.replaceAll('e562', 'e563'), 'there is no signature of'],
       [WITNESSED.from1to3.replace(/^old 1\n(.{44}\n){2}/, 'old 1\n'), 'the proof is invalid'],
-      [WITNESSED.from3to5, 'the proof is from 3 events, and the earlier checkpoint has 1'],
+      [WITNESSED.from3to5, 'the proof starts from 3 events, but the earlier checkpoint has 1'],
     ] as const;
     for (const [text, message] of refused)
       await expect(openConsistencyProof(text, one, key)).rejects.toThrow(message);
@@ -154,7 +154,7 @@ describe('a consistency proof', () => {
     [
       'from another size',
       proof.replace('old 3', 'old 4'),
-      'is from 4 events, and the earlier checkpoint has 3',
+      'starts from 4 events, but the earlier checkpoint has 3',
     ],
     ['with a huge size', proof.replace('old 3', 'old 9007199254740993'), 'the old size is too large'],
     ['without hashes', proof.replace(`${path.join('\n')}\n`, ''), 'the proof is invalid'],

@@ -3,14 +3,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NotVerified } from '../../src/notes/notVerified.ts';
 import { formatVerifierKey, openNote, parseVerifierKey } from '../../src/notes/signedNote.ts';
-import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed, privateKeyOf, publicKeyOf } from './keys.ts';
 import { ENOCH, EXAMPLE, PETER, SUMDB, TEXT } from './vectors.ts';
 
 const peter = parseVerifierKey(PETER.vkey);
 const enoch = parseVerifierKey(ENOCH.vkey);
 const LOG = { name: 'plants.example/log', key: keyNamed('log') };
-const logKey = verifierKeyOf(LOG.name, LOG.key);
+const logKey = toVerifierKey(LOG.name, LOG.key);
 const NOTE = signNote('one\n\ntwo\n', LOG);
 
 describe('the published notes', () => {
@@ -32,7 +32,7 @@ describe('the published notes', () => {
   test('that of sumdb/note is signed with its key', () => {
     const key = privateKeyOf(Buffer.from(PETER.seed, 'base64').subarray(1));
     expect(signNote(TEXT, { name: 'PeterNeumann', key })).toBe(`${TEXT}\n${PETER.line}`);
-    expect(formatVerifierKey(verifierKeyOf('PeterNeumann', key))).toBe(PETER.vkey);
+    expect(formatVerifierKey(toVerifierKey('PeterNeumann', key))).toBe(PETER.vkey);
   });
 });
 
@@ -64,7 +64,7 @@ describe('the signatures of a note', () => {
     const note = `${signNote(TEXT, LOG)}${PETER.line}${sameName}${sameId}`;
     expect(await openNote(note, logKey)).toBe(TEXT);
     await expect(openNote(`${TEXT}\n${sameName}${sameId}`, logKey)).rejects.toThrow(
-      new NotVerified(`no signature is by ${LOG.name}+${logKey.id}`),
+      new NotVerified(`there is no signature of ${LOG.name}+${logKey.id}`),
     );
   });
 
@@ -165,9 +165,9 @@ test.each([
   ['example.com/foo+530d903a+', 'the key must be a verifier key'],
   [
     EXAMPLE.vkey.replace('530d903a', '530d903b'),
-    'the ID of the verifier key is not that of its name and key',
+    'the ID of the verifier key does not match its name and key',
   ],
-  [EXAMPLE.vkey.replace('+Aeky', '+BOky'), 'the verifier key is not of the type ed25519'],
+  [EXAMPLE.vkey.replace('+Aeky', '+BOky'), 'the type of the verifier key is not ed25519'],
   [`PRIVATE+KEY+${EXAMPLE.vkey}`, 'the key must be a verifier key'],
 ])('%j is not a verifier key', (vkey, message) => {
   expect(() => parseVerifierKey(vkey)).toThrow(NotVerified);

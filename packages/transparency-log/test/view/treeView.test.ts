@@ -22,7 +22,7 @@ import { everything } from '../../../event-log/src/testing/contract.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
 import { leafText } from '../../src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { hashesOfTile, rootFromTiles, rootOfTile } from '../../src/merkle/tiles.ts';
+import { rootFromTiles, tileHashes, tileRoot } from '../../src/merkle/tiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';
 
@@ -108,8 +108,8 @@ describe('the Merkle tree of a log', () => {
     const { view, follower } = followTree(tempDir(), await overFakeServer(server.url));
     const at = (n: number) => events[n]?.position as bigint;
     await follower.reached(at(299));
-    expect([view.startOf(0), view.startOf(1)]).toEqual([0n, at(255)]);
-    expect([0, 255, 256, 299].map((n) => view.tileOf(at(n)))).toEqual([0, 0, 1, 1]);
+    expect([view.tileStart(0), view.tileStart(1)]).toEqual([0n, at(255)]);
+    expect([0, 255, 256, 299].map((n) => view.tileIndex(at(n)))).toEqual([0, 0, 1, 1]);
   });
 
   test('has all events as leaves, also of other types, larger ones, and those that are not canonical', async () => {
@@ -241,7 +241,7 @@ describe('a Merkle tree is rebuilt', () => {
   test('if its last tile starts where the log has no event', async () => {
     const view = MerkleTreeView.open(treeIn(copy()));
     const readAll = () => Promise.reject(new LogReplaced('there is no event at this position'));
-    expect(await view.mismatch({ readAll } as never)).toBe('its last 20 leaves are not those of the log');
+    expect(await view.mismatch({ readAll } as never)).toBe('its last 20 leaves do not match the log');
     view.close();
   });
 
@@ -270,10 +270,10 @@ describe('a Merkle tree is rebuilt', () => {
     expect(read).toThrow(ViewBehind);
     expect(() => follower.ready).toThrow(ViewBehind);
     await follower.reached(257n * 256n);
-    expect(rootOfTile(read())).toBe(hashesOfTile(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
+    expect(tileRoot(read())).toBe(tileHashes(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
     expect(view.head.root).toBe(root);
     expect(follower.rebuilds).toBe(1);
-    expect(logged()).toContain('does not have the hash that the tile above has');
+    expect(logged()).toContain('does not have its hash in the tile above');
   });
 });
 

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { formatSignature, parseVerifierKey, verifierKey } from '../../src/notes/signedNote.ts';
-import { signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
-import { canVerify, cosign, cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
+import { canVerify, cosign, verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { keyNamed, privateKeyOf } from '../notes/keys.ts';
 import { checkpointOf, ORIGIN, request, WITNESS } from './testLog.ts';
 import { ARCHE, COACH_AND_HORSES, SIGSUM_COSIGNATURE } from './vectors.ts';
@@ -14,17 +14,19 @@ const hasMlDsa44 = canVerify(NAVIGLI_ML_DSA);
 
 test('published cosignatures with Ed25519 are verified', () => {
   const keys = ARCHE.vkeys.map((vkey) => parseVerifierKey(vkey, ['cosignature']));
-  const cosignatures = cosignaturesOf(ARCHE.note, keys);
+  const cosignatures = verifyCosignatures(ARCHE.note, keys);
   expect(cosignatures.map(({ key, time }) => [key, time])).toEqual(keys.map((key) => [key, ARCHE.time]));
   expect(cosignatures.map(({ line }) => line).join('')).toBe(ARCHE.note.split('\n').slice(-5).join('\n'));
-  expect(() => cosignaturesOf(ARCHE.note.replace('\n1432088532\n', '\n42\n'), keys)).toThrow('is invalid');
+  expect(() => verifyCosignatures(ARCHE.note.replace('\n1432088532\n', '\n42\n'), keys)).toThrow(
+    'is invalid',
+  );
 });
 
 test.runIf(hasMlDsa44)('published cosignatures with ML-DSA-44 are verified', () => {
   const { note, time } = COACH_AND_HORSES;
-  expect(cosignaturesOf(note, [NAVIGLI, NAVIGLI_ML_DSA])).toMatchObject([{ time }, { time }]);
+  expect(verifyCosignatures(note, [NAVIGLI, NAVIGLI_ML_DSA])).toMatchObject([{ time }, { time }]);
   const altered = note.replace('\n185550722\n', '\n42\n');
-  expect(() => cosignaturesOf(altered, [NAVIGLI_ML_DSA])).toThrow('is invalid');
+  expect(() => verifyCosignatures(altered, [NAVIGLI_ML_DSA])).toThrow('is invalid');
 });
 
 test('a published cosignature is made', () => {
@@ -34,15 +36,15 @@ test('a published cosignature is made', () => {
 });
 
 const NOTE = checkpointOf(request('abcde'));
-const KEY = verifierKeyOf(WITNESS.name, WITNESS.key, 'cosignature');
+const KEY = toVerifierKey(WITNESS.name, WITNESS.key, 'cosignature');
 const line = (time: number): string => cosign(NOTE, WITNESS, time);
 
 test('the newest cosignature of a key counts; those of other keys do not', () => {
   const other = cosign(NOTE, { name: WITNESS.name, key: keyNamed('w2') }, 9);
   const note = NOTE + line(2) + line(3) + other + line(1);
-  expect(cosignaturesOf(note, [KEY])).toEqual([{ key: KEY, time: 3, line: line(3) }]);
-  const noteKey = verifierKeyOf(WITNESS.name, WITNESS.key); // the same key, for signatures of another type
-  expect(cosignaturesOf(note, [noteKey])).toEqual([]);
+  expect(verifyCosignatures(note, [KEY])).toEqual([{ key: KEY, time: 3, line: line(3) }]);
+  const noteKey = toVerifierKey(WITNESS.name, WITNESS.key); // the same key, for signatures of another type
+  expect(verifyCosignatures(note, [noteKey])).toEqual([]);
 });
 
 const uint64 = (value: bigint): Buffer => {
@@ -62,7 +64,9 @@ test.each([
   ['is too long', zeros(3n, 65)],
   ['is nothing but a time', zeros(3n, 0)],
 ])('a note with a cosignature of the key that %s is rejected', (_, invalid) => {
-  expect(() => cosignaturesOf(NOTE + line(3) + invalid, [KEY])).toThrow(/cosignature .*(invalid|no valid)/);
+  expect(() => verifyCosignatures(NOTE + line(3) + invalid, [KEY])).toThrow(
+    /cosignature .*(invalid|no valid)/,
+  );
 });
 
 test.runIf(hasMlDsa44).each([
@@ -78,12 +82,12 @@ test.runIf(hasMlDsa44).each([
   const numbers = [uint64(0n), uint64(5n), root];
   const message = Buffer.concat([Buffer.from(name), uint64(time), Buffer.from(origin), ...numbers]);
   const note = NOTE + formatSignature(key, Buffer.concat([uint64(time), sign(null, message, privateKey)]));
-  expect(cosignaturesOf(note, [key]).map((one) => one.time)).toEqual(times);
+  expect(verifyCosignatures(note, [key]).map((one) => one.time)).toEqual(times);
 });
 
 test('a cosignature by a key that this version of Node cannot import does not count, and does no harm', () => {
   const key = verifierKey(WITNESS.name, Buffer.alloc(7), 'mlDsa44');
   expect(canVerify(key)).toBe(false);
   const note = NOTE + formatSignature(key, Buffer.alloc(2_428, 1)) + line(3);
-  expect(cosignaturesOf(note, [key, KEY])).toMatchObject([{ time: 3, key: KEY }]);
+  expect(verifyCosignatures(note, [key, KEY])).toMatchObject([{ time: 3, key: KEY }]);
 });

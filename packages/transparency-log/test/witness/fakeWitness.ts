@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { parseConsistencyProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { cosign } from '../../src/witness/cosignature.ts';
 import { type PolicyWitness, parsePolicy } from '../../src/witness/policy.ts';
 import { keyNamed } from '../notes/keys.ts';
@@ -35,7 +35,7 @@ export class FakeWitness {
 
   /** As in WITNESSES. */
   get setting(): string {
-    return `${formatVerifierKey(verifierKeyOf(this.name, keyNamed(this.name), 'cosignature'))} ${this.url}`;
+    return `${formatVerifierKey(toVerifierKey(this.name, keyNamed(this.name), 'cosignature'))} ${this.url}`;
   }
 
   async start(): Promise<this> {

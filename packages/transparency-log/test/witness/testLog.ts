@@ -1,13 +1,13 @@
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath } from '../../src/merkle/proofs.ts';
 import { formatConsistencyProof } from '../../src/notes/proof.ts';
-import { signCheckpoint, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
 
 export const ORIGIN = 'log.example';
 /** The SHA-256 of the origin. */
 export const LOG_ID = 'd7612c54297eaa3e5a7756b17ce3adc5bed251af8059d72bbb8b0075c67b85e9';
-export const LOG_KEY = verifierKeyOf(ORIGIN, keyNamed('log'));
+export const LOG_KEY = toVerifierKey(ORIGIN, keyNamed('log'));
 export const WITNESS = { name: 'witness.example/w1', key: keyNamed('w1') };
 
 /** An add-checkpoint request of a log whose entries are these letters, from the size `from` to `size`. */

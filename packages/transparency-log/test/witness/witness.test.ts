@@ -6,17 +6,17 @@ import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { EMPTY_TREE, openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { formatSignature } from '../../src/notes/signedNote.ts';
-import { signCheckpoint, signNote, verifierKeyOf } from '../../src/sign/signCheckpoint.ts';
-import { cosign, cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { signCheckpoint, signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
+import { cosign, verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
 import { CheckpointRejected, Witness } from '../../src/witness/witness.ts';
 import { keyNamed } from '../notes/keys.ts';
 import { checkpointOf, LOG_ID, LOG_KEY, ORIGIN, request, WITNESS } from './testLog.ts';
 
 const LOG = { name: ORIGIN, key: keyNamed('log') };
-const NEXT_LOG_KEY = verifierKeyOf(ORIGIN, keyNamed('next log key'));
+const NEXT_LOG_KEY = toVerifierKey(ORIGIN, keyNamed('next log key'));
 const OTHER = { origin: 'other.example', key: keyNamed('other log') };
-const LOGS = [LOG_KEY, NEXT_LOG_KEY, verifierKeyOf(OTHER.origin, OTHER.key)];
+const LOGS = [LOG_KEY, NEXT_LOG_KEY, toVerifierKey(OTHER.origin, OTHER.key)];
 /** In seconds since 1970. */
 const TIME = 1_800_000_000;
 
@@ -41,7 +41,7 @@ function witnessIn(dir: string, logs = LOGS) {
     async latest() {
       const note = await witness.checkpoint(LOG_ID);
       if (note === undefined) return undefined;
-      const [cosignature] = cosignaturesOf(note, [witness.verifierKey]);
+      const [cosignature] = verifyCosignatures(note, [witness.verifierKey]);
       return { ...(await openCheckpoint(note, LOG_KEY)), time: cosignature?.time, note };
     },
   };
@@ -231,12 +231,14 @@ test('a log whose file is gone or older than before is not one without a cosigne
     for (const text of [request('abcx', { from: 3 }), request('abx')])
       expect(await add(text)).toEqual({
         status: 503,
-        message: expect.stringMatching(/the latest checkpoint any more/),
+        message: expect.stringMatching(/it no longer has the latest checkpoint/),
       });
   }
 });
 
-test('a witness must have another key than its logs', () => {
-  const same = verifierKeyOf('same.example', WITNESS.key);
-  expect(() => witnessIn(tempDir(), [LOG_KEY, same])).toThrow('another key than the log same.example');
+test('a witness must not have the key of a log', () => {
+  const same = toVerifierKey('same.example', WITNESS.key);
+  expect(() => witnessIn(tempDir(), [LOG_KEY, same])).toThrow(
+    'the witness and the log same.example must have different keys',
+  );
 });

@@ -5,7 +5,7 @@ import { verifyConsistency } from '../../src/merkle/proofs.ts';
 import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
-import { cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { WitnessClient } from '../../src/witness/witnessClient.ts';
 import { entries, KEY, ORIGIN, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { conflict, FakeWitness } from './fakeWitness.ts';
@@ -30,7 +30,7 @@ test('the first request has no proof, and later ones prove that the log has grow
     expect(cosignature.time).toBe(fake.time);
     const note = head.note + cosignature.line;
     expect(await openCheckpoint(note, VERIFIER_KEY)).toMatchObject({ size });
-    expect(cosignaturesOf(note, [fake.witness.key])).toEqual([cosignature]);
+    expect(verifyCosignatures(note, [fake.witness.key])).toEqual([cosignature]);
   }
   expect(fake.submitted.map(({ from }) => from)).toEqual([0, 3, 7, 7]);
   expect(fake.submitted[0]?.path).toEqual([]);
@@ -62,7 +62,7 @@ test('a witness that has named a larger size is asked again', async () => {
 test.each<[string, FakeWitness['respond'], string]>([
   ['has cosigned more', (_, response) => conflict(10, response), 'it has cosigned 10 entries already'],
   ['names no size', (_, response) => void response.writeHead(409).end('four'), 'not a number'],
-  ['always names another size', ({ from }, response) => conflict(from + 1, response), 'asked by others'],
+  ['always names another size', ({ from }, response) => conflict(from + 1, response), 'another instance'],
   [
     'does not know the log',
     (_, response) => void response.writeHead(404).end(),

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { verifierKey } from '../../src/notes/signedNote.ts';
-import { cosignaturesOf } from '../../src/witness/cosignature.ts';
+import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { WitnessStateUnusable } from '../../src/witness/cosignedCheckpointFile.ts';
 import { Witness } from '../../src/witness/witness.ts';
 import { startWitnessServer } from '../../src/witness/witnessServer.ts';
@@ -59,7 +59,7 @@ test('the requests of the tests of litewitness have the responses that tlog-witn
     const reply = await response.text();
     expect([body, response.status, size && reply]).toEqual([body, status, size]);
     if (size) expect(response.headers.get('content-type')).toBe('text/x.tlog.size');
-    const cosignatures = () => cosignaturesOf(checkpointOf(body) + reply, [witness.verifierKey]);
+    const cosignatures = () => verifyCosignatures(checkpointOf(body) + reply, [witness.verifierKey]);
     if (status === 200) expect(cosignatures()).toHaveLength(1);
   }
 });
@@ -108,8 +108,8 @@ test('a line is printed for each rejected or failed request of a known log, with
   expect((await post(fork)).status).toBe(500);
   const [evidence, other] = [base64(await witness.checkpoint(LOG_ID)), base64(checkpointOf(fork))];
   expect(lines.map((line) => line.replace(/:[\da-f]{64}/g, ':ROOT'))).toEqual([
-    `409  ${ORIGIN}  the old size is 0, and the latest checkpoint has 3`,
-    `409  ${ORIGIN}  the log has signed another root of size 3  ${evidence}  ${other}`,
+    `409  ${ORIGIN}  the old size is 0, but the latest checkpoint has 3`,
+    `409  ${ORIGIN}  the log has signed a different root of size 3  ${evidence}  ${other}`,
     `422  ${ORIGIN}  the proof is invalid: from 3:ROOT to 5:ROOT  ${base64(checkpointOf(longer))}`,
     '503  disk\\u{a}full',
     '500  bug',
@@ -118,11 +118,10 @@ test('a line is printed for each rejected or failed request of a known log, with
 
 test('beside too many requests in flight, others are 503, but not beside any number of incomplete bodies', async () => {
   const { url, upload, post, witness } = await serve();
-  const [oldest] = await Promise.all(Array.from({ length: 300 }, () => upload(10)));
+  await Promise.all(Array.from({ length: 300 }, () => upload(10)));
   expect((await post(request('abc'))).status).toBe(200);
   for (let connections = 300; connections < 1_100; connections++) await upload(10);
   expect((await post(request('abc'))).status).toBe(409); // it has been cosigned
-  await expect.poll(() => oldest?.destroyed).toBe(true);
   const { promise, resolve } = Promise.withResolvers<string>();
   const adding = vi.spyOn(witness, 'addCheckpoint').mockReturnValue(promise);
   const slow = Array.from({ length: 256 }, () => post(request('abc')));

@@ -1,8 +1,8 @@
-// What the modules of the server use of Node's Buffer, for browsers.
+// The part of Node's Buffer that the modules of the server use, for browsers.
 
 type Encoding = 'utf8' | 'hex' | 'base64';
 
-/** A `Buffer` whose methods do what Node's do, as far as they are here. */
+/** A subset of `Buffer` with the behaviour of Node. */
 export class BrowserBuffer extends Uint8Array {
   static override from(source: unknown, encoding: unknown = 'utf8'): BrowserBuffer {
     const bytes = typeof source === 'string' ? decode(source, encoding as Encoding) : source;
@@ -49,6 +49,6 @@ function decode(text: string, encoding: Encoding): Uint8Array {
   try {
     return Uint8Array.fromBase64(text);
   } catch {
-    return new Uint8Array(); // like Node: the modules of the server encode the bytes again, and compare
+    return new Uint8Array(); // Node decodes a part; in both cases, encoding the bytes again gives a different text
   }
 }

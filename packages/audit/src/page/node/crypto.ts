@@ -1,6 +1,6 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 
-// What browsers lack of node:crypto: WebCrypto is asynchronous, and a Merkle tree needs millions of hashes.
+// A synchronous `hash` for browsers: WebCrypto is asynchronous, and a Merkle tree needs millions of hashes.
 
 const encoder = new TextEncoder();
 

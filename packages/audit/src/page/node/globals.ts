@@ -1,4 +1,4 @@
 import { BrowserBuffer } from './buffer.ts';
 
-// Before any module that uses them.
+// Loaded before any module that uses these globals.
 Object.assign(globalThis, { Buffer: BrowserBuffer });
