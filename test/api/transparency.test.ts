@@ -342,7 +342,7 @@ test('entries of a log that cannot be read any more are aborted', async () => {
     .mockRejectedValue(new StoreUnavailable('the disk is gone'));
   const { get, log } = await overFakeTree({
     store: { readAll },
-    tree: { has: () => true, startOf: () => 0n },
+    tree: { has: () => true, tileStart: () => 0n },
   });
   const response = await get('/tile/entries/000.p/2');
   expect(response.status).toBe(200);

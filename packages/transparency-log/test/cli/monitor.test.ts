@@ -244,7 +244,7 @@ describe('the command monitor', () => {
     const [refused] = await untilSettled(monitor(http.url, newState(), ...policy));
     expectRefused(
       refused,
-      /^ALARM: not cosigned: the checkpoint of 9 events cannot be relied on: there are 0 of the 1 cosignatures/,
+      /^ALARM: not cosigned: the checkpoint of 9 events cannot be relied on: it has 0 of 1 required cosignatures/,
     );
   });
 
@@ -333,7 +333,7 @@ describe('the command monitor', () => {
     const pending = [{ receivedAt: '2026-01-01T00:00:00.000Z', note }];
     const content = { format: 'transparency-log monitor 1', checkpoint: null, pending, tiles: {} };
     writeFileSync(state, JSON.stringify(content));
-    expectRefused(await monitor(http.url, state), /of the log x\\u\{9b\}2J, not of/);
+    expectRefused(await monitor(http.url, state), /to the log x\\u\{9b\}2J, not to/);
   });
 
   test('follows a public log of others, whose origin is not the name of its key, and entries no events', async () => {
@@ -359,7 +359,7 @@ describe('the command monitor', () => {
     ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
-    ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)TOKEN, an environment variable/],
+    ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)the environment variable TOKEN is not a valid token/],
     ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(
     'refuses %s',
