@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
-import { canVerify, type Policy, parsePolicy } from '@event-sourced/transparency-log/witness';
+import { canVerify, parsePolicy } from '@event-sourced/transparency-log/witness';
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import Value from 'typebox/value';
@@ -94,13 +94,16 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   const logKeyFile = settings.LOG_KEY_FILE ?? `${DATA_DIR}/log-key.json`;
   /** The name of the log in its checkpoints and its key. */
   const logOrigin = settings.LOG_ORIGIN ?? defaultOrigin(settings.EVENT_SOURCE);
-  if (resolve(keyFile) === resolve(logKeyFile))
-    throw new BadConfig(['LOG_KEY_FILE and KEY_FILE must be different files']);
-  if (METRICS_PORT === settings.PORT && METRICS_PORT !== '0')
-    throw new BadConfig(['METRICS_PORT and PORT must be different ports']);
-  if (!isKeyName(logOrigin)) throw new BadConfig([`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`]);
-  const witnesses = ifSet(settings.WITNESSES, (text) => witnessPolicy(text, settings.QUORUM));
-  if (witnesses && settings.MERKLE_TREE === 'off') throw new BadConfig(['WITNESSES requires MERKLE_TREE=on']);
+  const witnesses = settings.WITNESSES?.split(',') ?? [];
+  const conflicts: [problem: string, isConflict: boolean][] = [
+    ['LOG_KEY_FILE and KEY_FILE must be different files', resolve(keyFile) === resolve(logKeyFile)],
+    ['METRICS_PORT and PORT must be different ports', METRICS_PORT === settings.PORT && METRICS_PORT !== '0'],
+    [`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`, !isKeyName(logOrigin)],
+    ['WITNESSES requires MERKLE_TREE=on', witnesses.length > 0 && settings.MERKLE_TREE === 'off'],
+    [mustBe('QUORUM'), Number(settings.QUORUM ?? 0) > witnesses.length],
+  ];
+  const problems = conflicts.flatMap(([problem, isConflict]) => (isConflict ? [problem] : []));
+  if (problems.length > 0) throw new BadConfig(problems);
   const eventStoreDb = ifSet(EVENTSTOREDB_URL, (url) => ({
     url,
     timeoutMs: Number(settings.EVENTSTOREDB_TIMEOUT) * 1_000,
@@ -127,7 +130,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     logKeyFile,
     logOrigin,
     /** The witnesses that cosign checkpoints, and their quorum; without it, none cosigns. */
-    witnesses,
+    witnesses: witnesses.length > 0 ? parsePolicy(witnesses, settings.QUORUM) : undefined,
     skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
     merkleTree: settings.MERKLE_TREE === 'on',
     /** The address at which Prometheus reads metrics; undefined if metrics are off. */
@@ -143,14 +146,6 @@ function ifSet<T>(text: string | undefined, parse: (text: string) => T): T | und
 function parseRateLimit(text: string): { maxRequests: number; windowMs: number } {
   const [maxRequests, unit] = text.split('/');
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
-}
-
-function witnessPolicy(witnesses: string, quorum: string | undefined): Policy {
-  try {
-    return parsePolicy(witnesses.split(','), quorum);
-  } catch {
-    throw new BadConfig([mustBe('QUORUM')]);
-  }
 }
 
 /** Whether a text is a list of witnesses with URLs. */
@@ -194,7 +189,7 @@ function read(env: NodeJS.ProcessEnv): Settings {
 
 /** The lines of `.env` that `parseEnv` reads correctly: it skips other lines, or cuts them at a # or a quote. */
 const LINE =
-  /^[ \t]*(#.*|(export[ \t]+)?[A-Za-z_][\w.-]*[ \t]*=[ \t]*("[^"]*"|'[^']*'|`[^`]*`|[^\s"'`#][^#\r]*?)?([ \t]+#.*)?[ \t]*)?\r?$/;
+  /^[ \t]*(#.*|(export [ \t]*)?[A-Za-z_][\w.-]*[ \t]*=[ \t]*("[^"\r]*"|'[^'\r]*'|`[^`\r]*`|[^\s"'`#][^#\r]*?)?([ \t]+#.*)?[ \t]*)?\r?$/;
 const LINE_RULE = 'NAME=value on one line, in quotes if it has # or a quote, without a byte order mark';
 
 function readFile(): NodeJS.Dict<string> {

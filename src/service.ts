@@ -1,10 +1,8 @@
-import { lookup } from 'node:dns/promises';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
 import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
+import { freeAddress } from '@event-sourced/event-log/process';
 import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
@@ -18,6 +16,8 @@ import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
 /** Between pieces of the Merkle tree, while a view catches up. */
 const TREE_PAUSE_MS = 20;
+const ADDRESS = 'PORT and HOST';
+const METRICS_ADDRESS = 'METRICS_PORT and METRICS_HOST';
 
 type FollowerOptions = Omit<Partial<ConstructorParameters<typeof Follower>[0]>, 'view'>;
 
@@ -46,9 +46,9 @@ export async function startService(
 ): Promise<Service> {
   const now = () => new Date();
   // Before anything else: a start that fails on a port must create no files.
-  const address = await useSetting('PORT and HOST', () => freeAddress(config));
+  const address = await useSetting(ADDRESS, () => freeAddress(config));
   const { metrics: scrape } = config;
-  if (scrape) await useSetting('METRICS_PORT and METRICS_HOST', () => freeAddress(scrape));
+  if (scrape) await useSetting(METRICS_ADDRESS, () => freeAddress(scrape));
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
@@ -93,7 +93,8 @@ export async function startService(
     const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
     const all = tree ? [...followers, tree] : followers;
     const read = metrics.reader({ ...config, store, followers: all, now });
-    const server = await serveMetrics({ ...config.metrics, read, onError });
+    const options = { ...config.metrics, read, onError };
+    const server = await useSetting(METRICS_ADDRESS, () => serveMetrics(options));
     resources.defer(() => server.close());
     metricsUrl = server.url;
     logger.info(`metrics at ${metricsUrl}`);
@@ -113,11 +114,13 @@ export async function startService(
     metrics,
   });
   resources.defer(() => app.close());
-  const url = await app.listen({
-    host: address, // for a second address, Fastify would start a server without our handlers
-    port: config.port,
-    listenTextResolver: (address) => `listening at ${address}`,
-  });
+  const url = await useSetting(ADDRESS, () =>
+    app.listen({
+      host: address, // for a second address, Fastify would start a server without our handlers
+      port: config.port,
+      listenTextResolver: (address) => `listening at ${address}`,
+    }),
+  );
   const opened = resources.move();
   return {
     url,
@@ -139,16 +142,6 @@ async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T>
   } catch (error) {
     throw new Error(`cannot use ${setting}: ${(error as Error).message}`, { cause: error });
   }
-}
-
-/** Resolves a host to an address. @throws Error if a server cannot listen there */
-async function freeAddress({ host, port }: { host: string; port: number }): Promise<string> {
-  const { address } = await lookup(host);
-  const probe = createServer((socket) => socket.destroy()).listen(port, address);
-  await once(probe, 'listening');
-  probe.close();
-  await once(probe, 'close');
-  return address;
 }
 
 /** Opens the signer of checkpoints. The first start creates its key. @throws Error if the key cannot be used */

@@ -248,3 +248,21 @@ describe('docker run in the documentation', () => {
     expect(addresses).toEqual(['127.0.0.1:3000:3000']);
   });
 });
+
+test('docker compose in the documentation names existing profiles and services', () => {
+  const files = ['docker-compose.yml', 'docker-compose.tls.yml'];
+  const services = files.flatMap((file) =>
+    Object.entries((parse(textOf(file), { merge: true }) as Compose).services),
+  );
+  const names = services.map(([name]) => name);
+  const profiles = services.flatMap(([, service]) => service.profiles ?? []);
+  const pages = globSync('{*,docs/*}.md', { cwd: ROOT }).map(textOf).join('\n');
+  const commands = [...pages.matchAll(/docker compose (?:--profile (\S+) )?(up|run|exec|down)\b([\w -]*)/g)];
+  expect(commands.length).toBeGreaterThan(8);
+  for (const [, profile = 'cluster', command = '', rest = ''] of commands) {
+    const words = rest.split(' ').filter((word) => word !== '' && !word.startsWith('-'));
+    const named = ['exec', 'run'].includes(command) ? words.slice(0, 1) : words;
+    expect(names).toEqual(expect.arrayContaining(named));
+    expect(profiles).toContain(profile);
+  }
+});

@@ -181,6 +181,20 @@ test.each<[string, Record<string, string>]>([
   expect(problemsOf(env)).toEqual([problem]);
 });
 
+test('settings that contradict each other are reported at once', () => {
+  const env = {
+    METRICS_PORT: '3000',
+    KEY_FILE: 'a',
+    LOG_KEY_FILE: 'a',
+    MERKLE_TREE: 'off',
+    WITNESSES,
+    QUORUM: '2',
+  };
+  expect(problemsOf(env).map((problem) => problem.split(' ')[0])).toEqual([
+    ...['LOG_KEY_FILE', 'METRICS_PORT', 'WITNESSES', 'QUORUM'],
+  ]);
+});
+
 test('all problems are reported at once, without values', () => {
   const env = {
     HOST: 'hunter2 hunter2',
@@ -258,6 +272,8 @@ describe('the file .env', () => {
       'PORT="1\\"2"',
       'PORT=1#2',
       'PORT=#1',
+      'export\tPORT=1',
+      'PORT="1\r2"',
       'PORT=1\rHOST=a',
       'PORT="1\n2"',
     ],

@@ -132,7 +132,7 @@ describe.each([
   test('has only valid settings, besides those of the image', () => {
     const env = service.env ?? [];
     expect(env.map((setting) => setting.name).sort()).toEqual(
-      [...settings, 'METRICS_HOST', 'METRICS_PORT'].sort(),
+      [...settings, 'EVENT_SOURCE', 'METRICS_HOST', 'METRICS_PORT'].sort(),
     );
     for (const setting of env) expect(SETTINGS).toContain(setting.name);
     const given = Object.fromEntries(env.flatMap(({ name, value }) => (value ? [[name, value]] : [])));

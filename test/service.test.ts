@@ -29,6 +29,17 @@ describe('a start fails with one line', () => {
     },
   );
 
+  test.each(['PORT', 'METRICS_PORT'])('with the setting %s if it is in use later', async (name) => {
+    const { port, close } = await listen(() => {});
+    await close();
+    const provider = await listen((_, response) => {
+      void listen(() => {}, port).then(() => response.end('{"keys":[]}'));
+    });
+    const JWKS_URL = `http://127.0.0.1:${provider.port}/`;
+    const env = { JWKS_URL, JWT_ISSUER: 'issuer', JWT_AUDIENCE: 'audience', [name]: `${port}` };
+    await expect(startService(env)).rejects.toThrow(RegExp(`^cannot use ${name} and .*in use.*\\b${port}$`));
+  });
+
   test('with the setting HOST if it is not an address of this machine', async () => {
     await expect(startService({ HOST: '192.0.2.1' })).rejects.toThrow(
       /^cannot use PORT and HOST: .*192\.0\.2\.1/,

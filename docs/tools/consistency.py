@@ -39,7 +39,8 @@ parser.add_argument("beginning", metavar="SIZE:ROOT", help="the smaller log, as 
 beginning = parser.parse_args().beginning
 old_size, old_root = int(beginning.split(":")[0]), bytes.fromhex(beginning.split(":")[1])
 
-proof, checkpoint = sys.stdin.read().split("\n\n")[:2]
+sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
+proof, checkpoint = sys.stdin.read().replace("\r\n", "\n").split("\n\n")[:2]
 old, *path = proof.split("\n")
 _, size, root = checkpoint.split("\n")[:3]
 path = [base64.b64decode(step) for step in path]

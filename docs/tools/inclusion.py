@@ -33,7 +33,8 @@ def root_of_path(entry, index, size, path):
 
 
 argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-proof, checkpoint = sys.stdin.read().split("\n\n")[:2]
+sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
+proof, checkpoint = sys.stdin.read().replace("\r\n", "\n").split("\n\n")[:2]
 _, extra, index, *path = proof.split("\n")
 _, size, root = checkpoint.split("\n")[:3]
 entry = base64.b64decode(extra.removeprefix("extra "))

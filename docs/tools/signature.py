@@ -15,7 +15,8 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("key", metavar="KEY", help="the log's verifier key, NAME+ID+KEY")
 name, key_id, key = parser.parse_args().key.split("+", 2)
 
-*_, text, signatures = sys.stdin.read().split("\n\n")
+sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
+*_, text, signatures = sys.stdin.read().replace("\r\n", "\n").split("\n\n")
 line = next((line for line in signatures.split("\n") if line.startswith(f"\u2014 {name} ")), None)
 signature = base64.b64decode(line.split(" ")[2]) if line else b""
 if signature[:4].hex() != key_id:

@@ -106,9 +106,9 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
 
   program
     .command('backup')
-    .description('Copy the embedded log to a new file; the server may be running.')
+    .description('Copy the embedded log, or what an earlier backup lacks; the server may be running.')
     .usage('FILE')
-    .argument('<file>', 'A file that does not exist.')
+    .argument('<file>', 'A new file, or an earlier backup of this log.')
     .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
 
   program

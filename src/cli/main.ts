@@ -10,8 +10,10 @@ const program = commandLine(args, {
   serve: async () => (await import('./serve.ts')).serve(process),
   run: (command) => runCommand(command, process),
 });
-program.parseAsync(args, { from: 'user' }).catch((error: Error & { exitCode?: number }) => {
+program.parseAsync(args, { from: 'user' }).catch(async (error: Error & { exitCode?: number }) => {
+  const { printable } = await import('@event-sourced/transparency-log');
+  const text = error.message.split('\n').map(printable).join('\n');
   // Commander has already printed its own errors.
-  if (!(error instanceof CommanderError)) process.stderr.write(`${error.message}\n`);
+  if (!(error instanceof CommanderError)) process.stderr.write(`${text}\n`);
   process.exit(error.exitCode ?? 1);
 });

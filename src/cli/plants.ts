@@ -1,47 +1,28 @@
 import type { Writable } from 'node:stream';
-import {
-  assertInLog,
-  type EventLog,
-  type Position,
-  parsePosition,
-  type RecordedEvent,
-  readToEnd,
-  START,
-} from '@event-sourced/event-log';
-import { occurredAt, toCloudEvent, UnknownUser } from '@event-sourced/event-log/replay';
-import { parseRfc3339 } from '@event-sourced/event-log/time';
+import { assertInLog, type EventLog, type Position, parsePosition, START } from '@event-sourced/event-log';
+import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
-import { isUser, parsePlantStream, USER_RULE, VIEWS } from '../domain.ts';
+import { parsePlantStream, VIEWS } from '../domain.ts';
 import { type Context, useLog, write } from './context.ts';
+import { parseEventOptions } from './eventOptions.ts';
 
 type Options = { user: string; at?: string; table?: true };
 
 const PAGE_SIZE = 500;
 
-/** A position of the log, or a time in milliseconds since 1970. */
-type PointInTime = { position?: Position; time?: number };
-
 /** Prints a user's plants at a point in time, as GET /plants would have listed them, or as a table with their IDs. */
 export async function plantsCommand({ user, at, table }: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
-  if (!isUser(user)) throw new Error(`--user must be ${USER_RULE}.`);
-  const point = at === undefined ? {} : parsePointInTime(at);
+  const { end, until } = parsePointInTime(at);
+  const filter = parseEventOptions({ user, ...(until !== undefined && { until }) });
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
-  assertInLog(point.position ?? START, await log.lastPosition(), '--at');
+  assertInLog(end ?? START, await log.lastPosition(), '--at');
   const plants = resources.adopt(VIEWS.plantsByUser.open(':memory:'), (view) => view.close());
-  let isKnown = false;
-  for await (const { events } of readToEnd(log, { signal })) {
-    for (const event of events) {
-      if (parsePlantStream(event.stream)?.user !== user) continue;
-      isKnown = true;
-      if (isBy(event, point)) plants.apply([event], config.skipEvents);
-    }
-    if (isKnown && point.position !== undefined && (events.at(-1)?.position ?? START) >= point.position)
-      break;
-  }
+  for await (const { events } of replay(log, filter, { signal, end }))
+    plants.apply(events, config.skipEvents);
   signal.throwIfAborted();
-  if (!isKnown) throw new UnknownUser(user);
   if (table) return await writeTable(user, { plants, log, output });
   const query = { upTo: plants.applied.position, limit: PAGE_SIZE };
   let page = plants.readPage(user, { ...query, after: START });
@@ -70,17 +51,10 @@ async function writeTable(user: string, { plants, log, output }: Source): Promis
   }
 }
 
-function parsePointInTime(text: string): PointInTime {
-  if (/^\d+$/.test(text)) return { position: parsePosition(text, '--at') };
-  const time = parseRfc3339(text);
-  if (time === undefined)
-    throw new Error('--at must be a log position, or an RFC 3339 time such as 2026-03-01T12:00:00Z.');
-  return { time };
-}
-
-function isBy(event: RecordedEvent, { position, time }: PointInTime): boolean {
-  if (position !== undefined) return event.position <= position;
-  if (time === undefined) return true;
-  const at = occurredAt(event);
-  return at !== undefined && at <= time;
+/** A position of the log, or a time. @throws Error */
+function parsePointInTime(at?: string): { end?: Position; until?: string } {
+  if (at === undefined) return {};
+  if (/^\d+$/.test(at)) return { end: parsePosition(at, '--at') };
+  if (isRfc3339(at)) return { until: at };
+  throw new Error('--at must be a log position, or an RFC 3339 time such as 2026-03-01T12:00:00Z.');
 }

@@ -1,8 +1,9 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { type Claim, proofFromLog } from '@event-sourced/transparency-log/entries';
+import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { CheckpointSigner, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { plantStream } from '../domain.ts';
-import { parseCheckpointOption } from './checkpointFile.ts';
+import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
@@ -22,7 +23,8 @@ export async function proveCommand(options: Options, context: Context): Promise<
 async function withSizes(options: Options, { config, print }: Context): Promise<Options> {
   const { from = '' } = options;
   if (/^\d*$/.test(from)) return options;
-  return { ...options, from: `${(await parseCheckpointOption('--from', from, config, print)).size}` };
+  const note = await readCheckpointFile(from, '--from', 'a number of events');
+  return { ...options, from: `${(await openOwnCheckpoint(note, config, print)).size}` };
 }
 
 function parseClaim({ user, id, size, from, to }: Options): Claim {

@@ -1,11 +1,12 @@
 import { logFile } from '@event-sourced/event-log/disk';
 import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
-import { formatTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
+import { formatTreeHead, parseTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
+import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { isKnownType, plantEventProblem, VIEWS } from '../domain.ts';
-import { parseCheckpointOption } from './checkpointFile.ts';
+import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
@@ -18,7 +19,8 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const expect =
     options.expect === undefined
       ? undefined
-      : await parseCheckpointOption('--expect', options.expect, config, print);
+      : (parseTreeHead(options.expect) ??
+        (await openOwnCheckpoint(await readCheckpointFile(options.expect), config, print)));
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { raw: true });
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));

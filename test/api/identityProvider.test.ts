@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
@@ -97,7 +98,9 @@ test('after a key rotation, new tokens work at once and old ones for ten minutes
 
 test('a token without kid is verified with each key that its algorithm has', async () => {
   const keys = await Promise.all(['first', 'second', 'third'].map(() => signingKey('RS256')));
-  const published = JSON.stringify({ keys: keys.slice(0, 2).map((key) => key.public) });
+  const short = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
+  const unusable = [short, { ...short, n: '!!' }, { kty: 'RSA' }];
+  const published = JSON.stringify({ keys: [...unusable, ...keys.slice(0, 2).map((key) => key.public)] });
   const { port } = await listen((_request, response) => response.end(published));
   const key = providerKeys(new URL(`http://127.0.0.1:${port}`));
   const verify = tokenVerifier({ key, algorithms: PROVIDER_ALGORITHMS, now: () => new Date() });
@@ -126,6 +129,9 @@ describe('the service does not start with a JWKS_URL that', () => {
       (_, response) => response.writeHead(302, { location: '/' }).end(),
     ],
     ['has nothing', 'status 404', (_, response) => response.writeHead(404).end()],
+    ['has no content', 'status 204', (_, response) => response.writeHead(204).end()],
+    ['has keys that are no objects', 'of objects', (_, response) => response.end('{"keys":[null]}')],
+    ['is too large', 'larger than 1 MiB', (_, response) => response.end(' '.repeat(2 ** 20 + 1))],
     [
       'is a discovery document',
       'no JSON object with an array "keys"',
@@ -202,7 +208,7 @@ test('a key set that is larger than 1 MiB is rejected while it arrives', async (
   }, provider.port);
   await expectUnavailable(await service.list(token));
   await closed.promise; // it would never end by itself
-  expect(service.log()).toContain('the key set is larger than 1 MiB');
+  expect(service.log()).toContain('it is larger than 1 MiB');
 });
 
 test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {

@@ -121,7 +121,16 @@ describe('only one line with the reason is printed', () => {
     ['for an unknown user', plant('carol', '42'), hasNo('carol', '42', 7)],
     ['for a size beyond the log', [...ALICE_42, '--size', '8'], BEYOND],
     ['from later to earlier', ['--from', '3', '--to', '2'], /--from must not be greater than --to\./],
-    ['from a file that does not exist', ['--from', 'five'], /--from must be SIZE:ROOT, .* the file "five" does not exist\./],
+    [
+      'from a file that does not exist',
+      ['--from', 'five'],
+      /--from must be a number of events or a file .* the file "five" does not exist\./,
+    ],
+    [
+      'from a size and a root',
+      ['--from', `2:${'0'.repeat(64)}`],
+      /--from must be a number of events or a file/,
+    ],
     ['from size 0', ['--from', '0'], /--from must be at least 1\./],
     ['without options', [], EITHER],
     ['for a user without an id', ['--user', 'alice'], EITHER],

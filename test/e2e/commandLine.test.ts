@@ -1,5 +1,6 @@
 import { cpSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
@@ -13,6 +14,16 @@ describe('the command line as a process', () => {
     const help = await main(['--help'], { PORT: 'x', DATA_DIR });
     expect(help).toEqual({ ...(await runCli(['--help'])), signal: null });
     expect(existsSync(DATA_DIR)).toBe(false);
+  });
+
+  test('prints no character that changes the direction of a terminal', async () => {
+    const { code, stderr } = await main(['replay', '--user', 'al\u202eice'], {
+      DATA_DIR: logWith({ events: 1 }),
+    });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: 'The log has no event of the user "al\\u{202e}ice".\n',
+    });
   });
 
   test('as the server reports all problems of an invalid configuration, and exits with 1', async () => {
@@ -34,9 +45,22 @@ test('exec of node_modules/.bin, where the shell has none, runs its command', as
   expect(await run({ command })).toEqual({ code: 0, signal: null, stdout: '1\n', stderr: '' });
 });
 
-test('before npm ci, an npm script says what is missing', async () => {
-  const script = join(tempDir(), 'node.js');
-  cpSync(join(ROOT, 'src/cli/node.js'), script);
+test.each([
+  ['node', 'src/cli/node.js', MAIN],
+  ['npx', '--no', 'plant-store', 'token', 'alice'],
+  ['npx', '--no', 'transparency-log', 'check-proof'],
+])('before npm ci, %s %s %s says what is missing', async (...command) => {
+  const checkout = tempDir();
+  const files = ['package.json', 'src/cli', 'packages/transparency-log'];
+  for (const file of files) cpSync(join(ROOT, file), join(checkout, file), { recursive: true });
+  // Without a registry: npx finds the commands in package.json.
+  const env = { npm_config_registry: 'http://127.0.0.1:9', npm_config_offline: 'true' };
   const stderr = 'The dependencies are missing; run `npm ci` first.\n';
-  expect(await run({ command: [NODE, script, MAIN] })).toEqual({ code: 1, signal: null, stdout: '', stderr });
+  const script = `cd '${checkout}' && exec "$@"`;
+  expect(await run({ env, command: ['sh', '-c', script, 'sh', ...command] })).toEqual({
+    code: 1,
+    signal: null,
+    stdout: '',
+    stderr,
+  });
 });

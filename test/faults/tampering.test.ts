@@ -276,7 +276,8 @@ describe('the expected root', () => {
     '%j is rejected in one line, and the log is not read',
     async (pattern) => {
       const expected = pattern.replace('ROOT', EMPTY_ROOT);
-      const rule = '--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file';
+      const rule =
+        '--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file with a checkpoint';
       expect(await verify(home(), expected)).toEqual(
         failure(`${rule}; the file ${JSON.stringify(expected)} does not exist.`),
       );

@@ -13,19 +13,20 @@ import {
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { runCli, succeeded } from '../support/cli.ts';
-import { auditorToken } from '../support/eventStream.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
-import { canRun, ROOT, run } from '../support/process.ts';
+import { canRun, ROOT, run, start } from '../support/process.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');
 const ALARMS = readFileSync(join(ROOT, 'docs/alarms.md'), 'utf8');
+const WITNESSES = readFileSync(join(ROOT, 'docs/witnesses.md'), 'utf8');
 const blocks = (language: string, page = PAGE): string[] =>
   [...page.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-const [GET = '', NEWEST = '', EXPECT = '', PROVE = '', WEEKLY = '', RECOMPUTE = '', ELSEWHERE = ''] =
+// In the order of the page, which is the order of its tests: some commands use what earlier ones have written.
+const [SETUP = '', EVENTS = '', NEWEST = '', CHECK = '', VERIFY = '', PROVE = '', RECEIPT = '', TOOLS = ''] =
   blocks('sh');
 const [FORK = '', CHECK_FORK = ''] = blocks('sh', ALARMS);
 
@@ -45,13 +46,20 @@ const hasPython = canRun('the scripts of docs/tools', ['python3', '--version']);
 const service = await serviceOfFile({ MERKLE_TREE: 'on' });
 const inDir = { DATA_DIR: service.dir };
 
-test('README.md starts with commands that create and list a plant, and work when pasted', async () => {
-  const [, [, block = ''] = []] = [...README.matchAll(/```sh\n(.*?)```/gs)];
+test('README.md starts with commands that create and list a plant, and show the log, when pasted', async () => {
+  const [, request = '', auditor = '', ...others] = blocks('sh', README);
+  expect(others).toEqual(['npm ci && npm test\n']);
   const other = await startService();
-  const script = block.replaceAll('http://127.0.0.1:3000', other.url);
-  const { stdout } = await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] });
+  const paste = async (block: string) => {
+    const script = block.replaceAll('http://127.0.0.1:3000', other.url);
+    return succeeded(await run({ env: { DATA_DIR: other.dir }, command: ['sh', '-c', script] }));
+  };
   const [, created, listed] = /The first `curl` returns `(.*?)`, the second `(.*?)`/.exec(README) ?? [];
-  expect(stdout).toBe(`${created}${listed}`);
+  expect(await paste(request)).toBe(`${created}${listed}`);
+  const headers = { authorization: `Bearer ${(await paste(auditor)).trim()}` };
+  expect(await (await fetch(`${other.url}/events`, { headers })).json()).toMatchObject({
+    data: { name: 'Fern' },
+  });
   expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
 });
 
@@ -77,74 +85,79 @@ describe('docs/auditing.md', () => {
     for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
   });
 
-  test('prints the same events over HTTP as npm run replay, and earlier plants', async () => {
-    const [token = '', ...variants] = GET.split(/(?<=\n)/);
-    const [http = '', machine, plants = ''] = await Array.fromAsync(variants, async (one) =>
-      succeeded(await pasted(one.startsWith('curl') ? token + one : one)),
+  test('prints the same events over HTTP as replay, and earlier plants', async () => {
+    const [http = '', machine, plants = ''] = await Array.fromAsync(EVENTS.split(/(?<=\n)/), async (one) =>
+      succeeded(await pasted(one)),
     );
     expect(http).toBe(machine);
     const events = http.trimEnd().split('\n');
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(PLANTS.map(([, , { name }]) => name));
-    expect(JSON.parse(plants)).toEqual([]); // before the first plant
+    expect(JSON.parse(plants)).toEqual([PLANTS[0]?.[2]]);
   });
 
   test('prints a page of the newest events, and the link to the next one', async () => {
-    const [token = ''] = GET.split(/(?<=\n)/);
-    const [head = '', body = ''] = succeeded(await pasted(token + NEWEST)).split('\r\n\r\n');
+    const [head = '', body = ''] = succeeded(await pasted(NEWEST)).split('\r\n\r\n');
     expect(head).toMatch(/^link: <events\?.*>; rel="next"\r?$/m);
     const events = body.trimEnd().split('\n');
     const newest = PLANTS.toReversed().slice(0, 5);
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(newest.map(([, , { name }]) => name));
   });
 
-  test('shows the output of verify', () => {
-    const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
-    const shown = blocks('').find((block) => block.startsWith('size'));
-    expect(labels(shown)).toBe(labels(verification));
-    expect(verification).toContain(`size      ${PLANTS.length}\n`);
-    expect(verification).toContain('problems  none\n');
-  });
-
-  test('detects changes with an earlier SIZE:ROOT', async () => {
-    const unchanged = await pasted(EXPECT.replace('SIZE:ROOT', expectedRoot));
-    expect(succeeded(unchanged)).toMatch(/^problems +none$/m);
-    expect((await pasted(EXPECT.replace('SIZE:ROOT', forged(expectedRoot)))).code).toBe(1);
-  });
-
-  test('follows the log over HTTP every week', async () => {
-    const [token = '', key = ''] = await Promise.all([auditorToken(service.dir), vkey()]);
-    const output = succeeded(
-      await pasted(WEEKLY, { KEY: key }, (text) => text.replaceAll('TOKEN=…', `TOKEN=${token}`)),
-    );
-    const [line, again, ...verified] = output.split(/(?<=\n)/);
+  test('follows the log over HTTP', async () => {
+    const [line, again, ...more] = succeeded(await pasted(CHECK)).split(/(?<=\n)/);
     const found = (added: string) => RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`);
     expect(line).toMatch(found('7'));
     expect(again).toMatch(found('0, compared again: 7'));
-    expect(verified).toEqual(expect.arrayContaining([`expect    ${expectedRoot}\n`, 'problems  none\n']));
-    const shown = /^\d{4}-.*$/m.exec(blocks('').find((block) => block.includes('new events')) ?? '')?.[0];
-    const shape = (text = '') =>
-      text
-        .replaceAll(/\S+ {2}\S+ {2}\S+/g, '')
-        .replaceAll(/\d+/g, 'N')
-        .trim();
-    expect(shape(line)).toBe(shape(shown));
+    expect(more).toEqual([]);
+    for (const one of [line, blocks('')[0]])
+      expect(one).toMatch(/^\d{4}-\S+Z {2}\S+ {2}7:[\da-f]+…? {2}new events: \d\n$/);
+  });
+
+  test('verifies the checkpoint of the monitor, or a SIZE:ROOT, and shows the output', async () => {
+    const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
+    const printed = succeeded(await pasted(VERIFY));
+    expect(labels(blocks('')[1])).toBe(labels(printed));
+    expect(printed).toContain(`size      ${PLANTS.length}\n`);
+    expect(printed).toContain(`expected  the log begins with ${expectedRoot}\n`);
+    expect(printed).toContain('problems  none\n');
+    const unchanged = await pasted(VERIFY.replace('monitor.checkpoint', expectedRoot));
+    expect(succeeded(unchanged)).toBe(printed);
+    expect((await pasted(VERIFY.replace('monitor.checkpoint', forged(expectedRoot)))).code).toBe(1);
   });
 
   test('proves that a plant is in the log, and that the log is append-only', async () => {
     const five = succeeded(await runCli(['prove', '--from', '1', '--to', '5'], inDir));
     writeFileSync(join(dir, 'monitor.checkpoint'), five.slice(five.indexOf('\n\n') + 2));
-    const shown = succeeded(await pasted(PROVE)).split('\n');
+    const [plant = '', ...shown] = succeeded(await pasted(PROVE)).split('\n');
+    expect(plant).toMatch(
+      RegExp(`of "plant-alice/1" with the data {.*} is number 5 of the log urn:plant-store ${expectedRoot}$`),
+    );
     expect(shown).toEqual([
-      expect.stringMatching(
-        RegExp(
-          `of "plant-alice/42" with the data {.*} is number 1 of the log urn:plant-store ${expectedRoot}$`,
-        ),
-      ),
       expect.stringMatching(
         RegExp(`^the log urn:plant-store 5:[0-9a-f]{64} is the beginning of ${expectedRoot}$`),
       ),
       '',
     ]);
+    expect(succeeded(await pasted(RECEIPT))).toBe(`${plant}\n`);
+  });
+});
+
+describe('docs/witnesses.md', () => {
+  test('runs a witness, a log that it cosigns, and a monitor that requires it', async () => {
+    const [WITNESS = '', LOG = '', REQUIRE = ''] = blocks('sh', WITNESSES);
+    const [shown = ''] = blocks('', WITNESSES);
+    const [, shownKey = '', shownUrl = ''] = /^verifier key (\S+)\nlistening at (\S+)\n$/.exec(shown) ?? [];
+    const data = { DATA_DIR: tempDir(), MERKLE_TREE: 'on' };
+    const witness = start(shell(WITNESS.replace(/\n$/, ' --port 0'), data));
+    const url = await witness.listening();
+    const [, key = ''] = /^verifier key (\S+)\nlistening at \S+\n$/.exec(witness.stdout()) ?? [];
+    expect(key).toContain(shownKey.replace('KEYID+KEY', ''));
+    const used = (block: string) => block.replaceAll(`'${shownKey} ${shownUrl}'`, `'${key} ${url}'`);
+    const log = start(shell(used(LOG), data));
+    const setup = `${SETUP}\nURL=${await log.listening()}`;
+    const block = used(REQUIRE).replace('--state monitor', '--state cosigned');
+    const check = async () => succeeded(await pasted(block, { setup, env: data }));
+    await expect.poll(check).toMatch(/ {2}new events: 0, cosigned: \d+s ago\n$/);
   });
 });
 
@@ -152,25 +165,19 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
   const proofOf = async (user: string, id: bigint | number) =>
     succeeded(await runCli(['prove', '--user', user, '--id', `${id}`], inDir));
 
-  test('recompute the root of a log with unusual names, and check a proof, when pasted', async () => {
-    const proof = await proofOf('alice', 42n);
-    writeFileSync(join(dir, 'plant.tlog-proof'), proof);
-    const [root, plant, signed, signature] = succeeded(await pasted(RECOMPUTE)).split('\n');
-    expect([root, signed]).toEqual([expectedRoot, expectedRoot]);
-    expect(plant).toMatch(
-      RegExp(`^\\["plant-alice/42", "[\\da-f-]{36}", {.*}\\] is number 1 of ${expectedRoot}$`),
-    );
+  test('recompute the root of a log with unusual names, and check signatures and a receipt, when pasted', async () => {
+    const [signed, signature, root, plant, ...more] = succeeded(await pasted(TOOLS)).split('\n');
+    expect([signed, root, ...more]).toEqual([expectedRoot, expectedRoot, '']);
     expect(signature).toBe('Signature Verified Successfully');
-    writeFileSync(join(dir, 'plant.tlog-proof'), proof.replace('\n7\n', '\n8\n'));
-    const damaged = await pasted(RECOMPUTE);
+    expect(plant).toMatch(
+      RegExp(`^\\["plant-alice/1", "[\\da-f-]{36}", {.*}\\] is number 5 of ${expectedRoot}$`),
+    );
+    const receipt = readFileSync(join(dir, 'receipt.tlog-proof'), 'utf8');
+    writeFileSync(join(dir, 'now.checkpoint'), receipt.replace('\n7\n', '\n8\n'));
+    const [, check = '', verify = ''] = TOOLS.split(/(?<=\n)/);
+    const damaged = await pasted(check + verify);
     expect(damaged.code).toBe(1);
     expect(damaged.stdout).toMatch(/^Signature Verification Failure$/m);
-  });
-
-  test('recompute what a checkpoint states, from anywhere', async () => {
-    const env = { TOKEN: await auditorToken(service.dir), KEY: await vkey() };
-    const output = succeeded(await pasted(ELSEWHERE, env, (text) => text.replaceAll('SIZE', '7')));
-    expect(output).toBe(`${expectedRoot}\nSignature Verified Successfully\n${expectedRoot}\n`);
   });
 
   test('prove a fork to others, from the evidence of an alarm', async () => {
@@ -194,7 +201,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const shown = FORK.replaceAll('SIZE:ROOT', other).trimEnd().split('\n');
     expect(commands).toEqual(shown.slice(3)); // after the commands that copy the files
     const checked = (block: string, head: string) =>
-      pasted(block, { KEY: key }, (text) => text.replaceAll('SIZE:ROOT', head));
+      pasted(block.replaceAll('SIZE:ROOT', head), { setup: `KEY=${key}` });
     const proven = await checked(FORK, other);
     const [first, last] = [`5:${one.head().root}`, `7:${two.head().root}`];
     expect(succeeded(proven).split('\n')).toEqual([
@@ -255,13 +262,14 @@ const expectRefuted = (ended: Awaited<ReturnType<typeof run>>) =>
 /** The root with another last digit. */
 const forged = (root: string) => root.replace(/.$/, (digit) => (digit === '0' ? '1' : '0'));
 
-const vkey = async (): Promise<string> => succeeded(await runCli(['log-key'], inDir)).trim();
-
-/** Runs commands of a page in a shell, in the directory, with the log. */
-function pasted(block: string, env = {}, changed = (text: string) => text) {
-  const script = changed(block).replaceAll('http://127.0.0.1:3000', service.url);
-  return run({ command: ['sh', '-c', `cd '${dir}'\n${script}`], env: { ...inDir, ...env } });
+/** A shell in the directory, with the log. */
+function shell(block: string, env = {}) {
+  const script = `cd '${dir}'\n${block.replaceAll('http://127.0.0.1:3000', service.url)}`;
+  return { command: ['sh', '-c', script], env: { ...inDir, ...env } };
 }
+
+/** Runs commands of a page to their end, after those that set the variables. */
+const pasted = (block: string, { setup = SETUP, env = {} } = {}) => run(shell(`${setup}\n${block}`, env));
 
 /** Runs a script on each input. */
 const python = (file: string, inputs: string[], ...args: string[]) =>

@@ -7,7 +7,13 @@ import { ROOT } from '../support/process.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 
-type Rule = { alert: string; expr: string; annotations: { summary: string; runbook_url: string } };
+type Rule = {
+  alert: string;
+  expr: string;
+  for?: string;
+  labels: { severity: string };
+  annotations: { summary: string; runbook_url: string };
+};
 type Panel = { type: string; title: string; description?: string; targets?: { expr: string }[] };
 
 const rules: Rule[] = parse(textOf('observe/alerts.yml')).groups.flatMap(
@@ -20,6 +26,12 @@ describe('observe/alerts.yml', () => {
     const headings = [...textOf('docs/alarms.md').matchAll(/^### (PlantStore\w+)$/gm)];
     expect(rules.length).toBeGreaterThan(0);
     expect(rules.map(({ alert }) => alert)).toEqual(headings.map(([, alert]) => alert));
+  });
+
+  test.each(rules)('has the severity and the time of $alert there', ({ alert, for: after, labels }) => {
+    const [, section = ''] = textOf('docs/alarms.md').split(`### ${alert}\n\n`);
+    const time = after === undefined ? 'at once' : `after ${after}`;
+    expect(section.toLowerCase()).toMatch(RegExp(`^${labels.severity}, ${time}[:,] `));
   });
 
   test.each(rules)('leads from $alert to its heading', ({ alert, annotations }) => {

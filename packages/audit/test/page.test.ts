@@ -99,6 +99,13 @@ test.each([
 });
 
 test.each([
+  ['2026-03-01T12:00:00.0600000000Z', '12:00:00.060'],
+  ['2026-12-31T23:59:60.5Z', '23:59:59.500'],
+])('the time %s of an event, or of a link, is shown as the server reads it', (text, shown) => {
+  expect(new Zone().show(text).slice(11)).toBe(shown);
+});
+
+test.each([
   ['America/New_York', '2026-11-01T05:30:00.000Z', '2026-11-01 01:30:00.000-04:00'],
   ['America/New_York', '2026-11-01T06:30:00.000Z', '2026-11-01 01:30:00.000-05:00'],
   ['America/New_York', '2026-11-01T07:00:00.000Z', '2026-11-01 02:00:00.000'],

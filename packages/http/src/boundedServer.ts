@@ -9,11 +9,11 @@ import type { Socket } from 'node:net';
 import { hasBody, MAX_BODY_BYTES, RequestWithBody } from './body.ts';
 
 /** The estimated size of a connection's requests without a complete response. A single request may be larger. */
-const MAX_PIPELINED_BYTES = 64 * 2 ** 10;
+export const MAX_PIPELINED_BYTES = 64 * 2 ** 10;
 const REQUEST_BYTES = 4 * 2 ** 10;
 const FIELD_BYTES = 128;
 /** The size of all responses that the kernel does not accept yet, because clients do not read. */
-const MAX_UNREAD_BYTES = 64 * 2 ** 20;
+export const MAX_UNREAD_BYTES = 64 * 2 ** 20;
 const CHECK_INTERVAL_MS = 1_000;
 
 type Handle = (request: IncomingMessage, response: ServerResponse) => void;

@@ -26,7 +26,7 @@ declare module 'fastify' {
   }
 }
 
-const SERVER_OPTIONS = {
+export const SERVER_OPTIONS = {
   requestTimeout: 20_000,
   headersTimeout: 10_000,
   keepAliveTimeout: 65_000,
@@ -34,7 +34,7 @@ const SERVER_OPTIONS = {
   requireHostHeader: false,
 };
 /** A connection without traffic, for example of a client that does not read, is closed after one to two of these. */
-const STALLED_TIMEOUT_MS = 70_000;
+export const STALLED_TIMEOUT_MS = 70_000;
 const CORS_MAX_AGE_S = 600;
 /** Only the size of a request's head limits the parameters in its path. */
 const ROUTER_OPTIONS = { maxParamLength: 16 * 1024 };

@@ -13,7 +13,9 @@ export {
   type Tile,
   TileMismatch,
   type TileOrEntries,
+  tileHashes,
   tilePath,
+  tileRoot,
   tileWidth,
 } from './merkle/tiles.ts';
 export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';

@@ -1,17 +1,21 @@
-import { leafHash, MerkleTree, parseEntryBundle, type TileMismatch } from '@event-sourced/transparency-log';
+import {
+  leafHash,
+  parseEntryBundle,
+  type TileMismatch,
+  tileHashes,
+  tileRoot,
+} from '@event-sourced/transparency-log';
 import { cellText, facts, longText, make, streamName } from './dom.ts';
-import { visible } from './text.ts';
+import { parseTime, visible } from './text.ts';
 import type { Context } from './view.ts';
 
-const HASH_BYTES = 32;
-
-/** The fields of the event in an entry, and the entry itself. */
+/** The fields of the event that an entry has, and the entry itself. */
 export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domain' | 'zone'>): Node[] {
   const shown = longText(visible(entry.toString()));
   try {
     const { stream, type, data, metadata } = JSON.parse(entry.toString());
     const entity: Record<string, string> | undefined = domain.streams.parse(stream);
-    const time = zone.format(Date.parse(metadata?.occurredAt));
+    const time = zone.format(parseTime(metadata?.occurredAt));
     const fields: Record<string, unknown> = {
       user: entity?.user,
       [`${domain.streams.noun} ID`]: entity?.id,
@@ -54,14 +58,3 @@ function parseEntries(bundle: Buffer): Buffer[] {
     return [];
   }
 }
-
-function tileRoot(tile: Buffer): string {
-  const tree = new MerkleTree();
-  for (const hash of tileHashes(tile)) tree.append(hash);
-  return tree.root();
-}
-
-const tileHashes = (tile: Buffer): string[] =>
-  Array.from({ length: tile.length / HASH_BYTES }, (_, i) =>
-    tile.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
-  );

@@ -1,4 +1,5 @@
 import type { Api } from './api.ts';
+import { parseTime } from './text.ts';
 
 /** An event to show; `json` is its CloudEvent, exactly as received. */
 export type ShownEvent = {
@@ -18,10 +19,7 @@ export function parseEvent(json: string): ShownEvent {
     position: BigInt(position),
     json,
     type,
-    time:
-      typeof time === 'string'
-        ? Date.parse(time.replace(':60', ':59').replace(/(\.\d{3})\d+/, '$1'))
-        : Number.NaN,
+    time: parseTime(time),
     subject,
     revision: BigInt(revision),
     data,

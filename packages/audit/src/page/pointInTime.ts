@@ -2,7 +2,7 @@ import type { Domain, Entity } from '../domain.ts';
 import { cellText, chip, link, make } from './dom.ts';
 import { parseEvent, readLines, readPage } from './events.ts';
 import { type Change, type State, statesAt } from './states.ts';
-import { counted } from './text.ts';
+import { counted, parseTime } from './text.ts';
 import { type Context, View } from './view.ts';
 
 const PAGE_SIZE = 500;
@@ -40,7 +40,7 @@ export class PointInTime extends View {
       this.find('.users').replaceChildren();
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
       this.#times = [...times].sort((a, b) => a - b);
-      this.#at = at === null ? (this.#times.at(-1) ?? 0) : Date.parse(at);
+      this.#at = at === null ? (this.#times.at(-1) ?? 0) : parseTime(at);
       this.#slider.max = String(this.#times.length);
       this.#slider.value = String(this.#times.filter((time) => time <= this.#at).length);
       this.find('.state').hidden = false;

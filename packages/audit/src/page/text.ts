@@ -34,6 +34,15 @@ export function beginning(text: string, length: number): string {
   return text.length > length && !cut.isWellFormed() ? cut.slice(0, -1) : cut;
 }
 
+/**
+ * Milliseconds since 1970 of an RFC 3339 time; NaN if it is none. As on the server, further digits are dropped, and a leap
+ * second is the one before it.
+ */
+export const parseTime = (text: unknown): number =>
+  typeof text === 'string'
+    ? Date.parse(text.replace(':60', ':59').replace(/(\.\d{3})\d+/, '$1'))
+    : Number.NaN;
+
 /** A time in UTC, such as 2026-03-01 12:00:00.000; empty if there is none. */
 export function utc(time: number): string {
   const date = new Date(time);

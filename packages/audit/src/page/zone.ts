@@ -1,8 +1,7 @@
-import { utc } from './text.ts';
+import { parseTime, utc } from './text.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** At most milliseconds, like the times of events: Date.parse misreads more digits. */
 const TIME = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?))?(Z|[+-]\d\d:\d\d)?$/;
 const TO_THE_MINUTE = '2026-03-01 12:00'.length;
 const TO_THE_SECOND = '2026-03-01 12:00:00'.length;
@@ -47,7 +46,7 @@ export class Zone {
 
   /** Formats a text of the URL for a field. */
   show(text: string): string {
-    return text.endsWith('Z') ? this.format(Date.parse(text)) || text : text;
+    return text.endsWith('Z') ? this.format(parseTime(text)) || text : text;
   }
 }
 

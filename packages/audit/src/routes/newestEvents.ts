@@ -77,7 +77,6 @@ export async function newestEvents(log: EventLog, { query, streams, toLine, turn
   const parse = before?.includes('.') ? parseLogPosition.bind(null, logId) : parsePosition;
   let position = before === undefined ? undefined : parse(before, 'before');
   if (position !== undefined) await assertReadable(log, position, end, 'before');
-  await assertKnownUser(log, filter, { signal, turn });
   let lines = '';
   let count = 0;
   const page = (next?: bigint) => ({
@@ -87,8 +86,8 @@ export async function newestEvents(log: EventLog, { query, streams, toLine, turn
       ...(next !== undefined && { link: linkTo(query, formatLogPosition(logId, next)) }),
     },
   });
-  if (limit === 0) return page();
-  for (let reads = 0; reads < MAX_READS_PER_PAGE; reads++) {
+  let isEnd = limit === 0;
+  for (let reads = 0; !isEnd && reads < MAX_READS_PER_PAGE; reads++) {
     await turn();
     // Without a filter the first read is the page.
     const maxCount = reads === 0 ? Math.min(limit, EVENTS_PER_READ) : EVENTS_PER_READ;
@@ -101,10 +100,11 @@ export async function newestEvents(log: EventLog, { query, streams, toLine, turn
       if (++count < limit && lines.length < MAX_PAGE_LENGTH) continue;
       return page(read.isEnd && event === matching.at(-1) ? undefined : event.position);
     }
-    if (read.isEnd) return page();
+    isEnd = read.isEnd;
     position = read.position;
   }
-  return page(position);
+  if (count === 0) await assertKnownUser(log, filter, { signal, turn });
+  return page(isEnd ? undefined : position);
 }
 
 function linkTo(query: OrderedEventQuery, before: string): string {

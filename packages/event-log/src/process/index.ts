@@ -1,2 +1,3 @@
+export { freeAddress } from './freeAddress.ts';
 export { useProxyOfEnv } from './proxy.ts';
 export { handleSignals, runUntilSignal } from './signals.ts';

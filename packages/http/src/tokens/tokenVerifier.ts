@@ -112,27 +112,32 @@ export function providerKeys(url: URL): ProviderKeys {
 }
 
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
-  const response = await fetch(url, options);
+  const response = await fetch(url, options).catch(({ message, cause }) => {
+    throw new Error(cause?.code ?? message, { cause });
+  });
   const { status } = response;
-  if (status >= 300 && status < 500 && !RETRIED_STATUSES.includes(status))
-    throw new NotAKeySet(`it responds with status ${status}${status < 400 ? ', a redirect' : ''}`);
+  if (status !== 200) {
+    const message = `it responds with status ${status}${status >= 300 && status < 400 ? ', a redirect' : ''}`;
+    const isTemporary = status >= 500 || RETRIED_STATUSES.includes(status);
+    throw isTemporary ? new Error(message) : new NotAKeySet(message);
+  }
   let length = 0;
   const limit = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
       length += chunk.length;
-      if (length > MAX_KEY_SET_BYTES) throw new Error('the key set is larger than 1 MiB');
+      if (length > MAX_KEY_SET_BYTES) throw new NotAKeySet('it is larger than 1 MiB');
       controller.enqueue(chunk);
     },
   });
   const body = await new Response(response.body?.pipeThrough(limit)).text();
-  if (status === 200 && !isKeySet(body))
-    throw new NotAKeySet('it returns no JSON object with an array "keys"');
-  return new Response(body, { status });
+  if (!isKeySet(body)) throw new NotAKeySet('it returns no JSON object with an array "keys" of objects');
+  return new Response(body);
 }
 
 function isKeySet(text: string): boolean {
   try {
-    return Array.isArray(JSON.parse(text)?.keys);
+    const keys: unknown = JSON.parse(text)?.keys;
+    return Array.isArray(keys) && keys.every((key) => key instanceof Object);
   } catch {
     return false;
   }
@@ -207,7 +212,9 @@ async function tryEachKey<T>(error: unknown, verify: (key: CryptoKey) => Promise
     try {
       return await verify(key);
     } catch (failure) {
-      if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
+      // A key that is too short, or malformed, is a TypeError.
+      const isOfToken = failure instanceof errors.JOSEError;
+      if (isOfToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
     }
   }
   throw error;

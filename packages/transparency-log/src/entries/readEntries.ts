@@ -9,7 +9,7 @@ import {
 import type { Turn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, TILE_WIDTH } from '../merkle/tiles.ts';
+import { TILE_WIDTH, tileHashes } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
@@ -34,7 +34,7 @@ export async function checkTileStart({ tree, log }: TreeAndLog, index: number): 
   const after = tree.ready.tileStart(index);
   const isLeaf = (event: RecordedEvent | undefined, tile: number, width: number): boolean =>
     event !== undefined &&
-    hashesOfTile(tree.ready.readTile({ level: 0, index: tile, width })).at(-1) === leafHash(toEntry(event));
+    tileHashes(tree.ready.readTile({ level: 0, index: tile, width })).at(-1) === leafHash(toEntry(event));
   if (index === 0 && after === START) return after;
   if (index > 0 && isLeaf(await log.readEvent(after), index - 1, TILE_WIDTH)) return after;
   const page = await log.readAll({ after, limit: 1 }).catch((error) => {

@@ -1,6 +1,6 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, TILE_WIDTH, type Tile, tileWidth } from '../merkle/tiles.ts';
+import { TILE_WIDTH, type Tile, tileHashes, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
 import { checkTileStart, type TreeAndLog, toEntry } from './readEntries.ts';
@@ -31,7 +31,7 @@ export async function issueReceipt(
   const tile = ready.tileIndex(event.position);
   const leaves = ready.readTile({ level: 0, index: tile, width: tileWidth(0, tile, ready.head.size) });
   // The leaf includes stream and revision, so no other event has the same leaf.
-  const at = hashesOfTile(leaves).indexOf(leafHash(entry));
+  const at = tileHashes(leaves).indexOf(leafHash(entry));
   if (at < 0) {
     for (const index of [tile, tile + 1])
       if (tree.ready.has({ level: 0, index, width: 1 })) await checkTileStart({ tree, log }, index);

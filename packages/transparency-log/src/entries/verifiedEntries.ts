@@ -1,5 +1,5 @@
 import { leafHash } from '../merkle/merkleTree.ts';
-import { hashesOfTile, rootOfTile, TILE_WIDTH, TileMismatch, tilePath, tileWidth } from '../merkle/tiles.ts';
+import { TILE_WIDTH, TileMismatch, tileHashes, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { parseEntryBundle } from '../notes/entryBundle.ts';
 import { NotVerified } from '../notes/notVerified.ts';
@@ -41,14 +41,13 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   const entries = parsed(bundle);
   const found = entries?.map(leafHash) ?? [];
   // The log chooses the root, so a different number of entries may also have it.
-  if (entries?.length === TILE_WIDTH && rootOfTile(Buffer.from(found.join(''), 'hex')) === root)
-    return entries;
+  if (entries?.length === TILE_WIDTH && tileRoot(Buffer.from(found.join(''), 'hex')) === root) return entries;
   const hashes = await tiles.read(leaves); // to find the entry that differs
   const mismatch = (message: string): TileMismatch =>
     new TileMismatch(message, new Map([[path, bundle]]).set(tilePath(leaves), hashes));
   if (!entries) throw mismatch(`${path} ends within an entry, or has more than ${TILE_WIDTH}`);
   if (entries.length !== width) throw mismatch(`${path} has ${entries.length} entries, not ${width}`);
-  const expected = hashesOfTile(hashes);
+  const expected = tileHashes(hashes);
   const differing = found.findIndex((hash, i) => hash !== expected[i]);
   if (differing === -1) return entries;
   throw mismatch(

@@ -22,15 +22,22 @@ export async function readIfExists(...file: Parameters<typeof readStateFile>): P
   }
 }
 
-/** Reads the checkpoint file that an option names, without verifying it. @throws Error */
-export async function readCheckpointFile(file: string, option = '--expect'): Promise<string> {
+/** What else an option may be that names a file with a checkpoint. */
+const SIZE_AND_ROOT = 'SIZE:ROOT, a number of events and 64 hexadecimal digits,';
+
+/** Reads the file of an option, which should have a checkpoint, without verifying it. @throws Error */
+export async function readCheckpointFile(
+  file: string,
+  option = '--expect',
+  otherForm = SIZE_AND_ROOT,
+): Promise<string> {
   const cannotRead = ({ message }: Error): never => {
     throw new Error(`cannot read the file of ${option}: ${message}`);
   };
   const text = await readIfExists(file, MAX_NOTE_BYTES, 'a checkpoint').catch(cannotRead);
   if (text !== undefined) return text;
   throw new Error(
-    `${option} must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file; the file ${printable(JSON.stringify(file))} does not exist.`,
+    `${option} must be ${otherForm} or a file with a checkpoint; the file ${printable(JSON.stringify(file))} does not exist.`,
   );
 }
 

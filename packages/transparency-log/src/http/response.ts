@@ -17,6 +17,6 @@ export async function readAtMost(
 
 /** Why `fetch` or reading its response failed, for messages. */
 export function failureReason(error: unknown): string {
-  const { message, cause } = error as Error;
-  return (cause as NodeJS.ErrnoException | undefined)?.code ?? message;
+  const { message, cause } = error as Error & { cause?: NodeJS.ErrnoException };
+  return cause?.code ?? cause?.message ?? message;
 }

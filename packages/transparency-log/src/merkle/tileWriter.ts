@@ -1,5 +1,5 @@
 import { MerkleTree } from './merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, type Tile, treeOfTile } from './tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tileTree } from './tiles.ts';
 
 /** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, at other levels null. */
 export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
@@ -22,7 +22,7 @@ export class TileWriter {
     this.#last = last.map(growing);
     const [leaves] = last;
     const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
-    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : treeOfTile(hashes).perfect));
+    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : tileTree(hashes).perfect));
     this.#tree = new MerkleTree(size, perfect.reverse().flat());
   }
 

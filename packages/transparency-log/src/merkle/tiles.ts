@@ -60,17 +60,17 @@ export function tileWidth(level: number, index: number, size: number): number {
 }
 
 /** The Merkle Tree Hash over the hashes of a tile; for a full tile, it is a hash of the level above. */
-export function rootOfTile(hashes: Buffer): string {
-  return treeOfTile(hashes).root();
+export function tileRoot(hashes: Buffer): string {
+  return tileTree(hashes).root();
 }
 
-export function treeOfTile(hashes: Buffer): MerkleTree {
+export function tileTree(hashes: Buffer): MerkleTree {
   const tree = new MerkleTree();
-  for (const hash of hashesOfTile(hashes)) tree.append(hash);
+  for (const hash of tileHashes(hashes)) tree.append(hash);
   return tree;
 }
 
-export function hashesOfTile(hashes: Buffer): string[] {
+export function tileHashes(hashes: Buffer): string[] {
   const count = Math.ceil(hashes.length / HASH_BYTES);
   return Array.from({ length: count }, (_, i) =>
     hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
@@ -101,7 +101,7 @@ async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: Rea
     const path = tilePath(tile);
     const whole = reading.get(path) ?? readWhole(tile, read);
     reading.set(path, whole);
-    return rootOfTile((await whole).subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
+    return tileRoot((await whole).subarray(first * HASH_BYTES, (first + count) * HASH_BYTES));
   };
   const nodes = ranges.map((range) => Promise.all(perfectSubtrees(range).map(subtreeRoot)));
   return (await Promise.all(nodes)).map((roots) => roots.reduceRight((right, left) => nodeHash(left, right)));

@@ -4,11 +4,11 @@ import {
   type ReadTile,
   readWhole,
   rootFromTiles,
-  rootOfTile,
   TILE_WIDTH,
   type Tile,
   TileMismatch,
   tilePath,
+  tileRoot,
   tileWidth,
 } from './tiles.ts';
 import type { TreeHead } from './treeHead.ts';
@@ -72,7 +72,7 @@ export class VerifiedTiles {
 
   async #readFull(tile: Tile, path: string): Promise<Buffer> {
     const [hashes, expected] = await Promise.all([readWhole(tile, this.#source), this.tileRoot(tile)]);
-    if (rootOfTile(hashes) === expected) return hashes;
+    if (tileRoot(hashes) === expected) return hashes;
     throw new TileMismatch(
       `${path} does not have the hash ${expected}, which is in the tile above`,
       new Map([[path, hashes]]),

@@ -38,9 +38,15 @@ export function compareHeads(state: State): void {
 
 /** Opens the tree of a checkpoint, using stored and served tiles. @throws TileMismatch, LogUnavailable */
 export async function openTree(checkpoint: Received, state: State, client: Client): Promise<Tree> {
-  const kept = checkpoint === state.checkpoint ? state.tiles : undefined;
-  const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
-  return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
+  const open = async (kept?: State['tiles']): Promise<Tree> => {
+    const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
+    return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
+  };
+  if (checkpoint !== state.checkpoint) return open();
+  return open(state.tiles).catch((error) => {
+    if (error instanceof TileMismatch) return open(); // the file of the state may be damaged
+    throw error;
+  });
 }
 
 /** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, LogUnavailable */

@@ -1,4 +1,5 @@
 import { TileMismatch } from '../merkle/tiles.ts';
+import { LogUnavailable } from './logClient.ts';
 
 /** Wrong responses are fetched again: they may come from a stale instance, a proxy, a cache or a network. */
 export const MAX_RETRIES = 5;
@@ -6,17 +7,17 @@ export const RETRY_INTERVAL_MS = 1_000;
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Repeats reads of tiles that do not match their tree. Create one per check: its limit ends every check. */
+/** Repeats reads of tiles that are missing or do not match their tree. Create one per check: its limit ends every check. */
 export class Rereading {
   readonly #options: Options;
-  /** The number of mismatches by path; only the first path of a mismatch counts. */
-  readonly #mismatches = new Map<string, number>();
+  /** The number of failures by the first path that did not match, or was missing. */
+  readonly #failures = new Map<string, number>();
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches */
+  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches; LogUnavailable */
   async read<T>(work: () => Promise<T>): Promise<T> {
     const { sleep, onNotice } = this.#options;
     let first: string | undefined;
@@ -25,15 +26,17 @@ export class Rereading {
       try {
         return await work();
       } catch (error) {
-        if (!(error instanceof TileMismatch)) throw error;
-        const [path = ''] = error.received.keys();
+        const isMismatch = error instanceof TileMismatch;
+        if (!isMismatch && !(error instanceof LogUnavailable && error.isMissing)) throw error;
+        const [path = error.message] = isMismatch ? error.received.keys() : [];
         if (path !== first) received = new Map();
         first = path;
-        for (const [name, content] of error.received) addCopy(received, name, content);
-        const count = (this.#mismatches.get(path) ?? 0) + 1;
-        this.#mismatches.set(path, count);
-        if (count > MAX_RETRIES) throw new TileMismatch(error.message, received);
-        if (count === 1) onNotice(`a response did not match, and is read again: ${error.message}`);
+        for (const [name, content] of isMismatch ? error.received : []) addCopy(received, name, content);
+        const count = (this.#failures.get(path) ?? 0) + 1;
+        this.#failures.set(path, count);
+        if (count > MAX_RETRIES) throw isMismatch ? new TileMismatch(error.message, received) : error;
+        if (count === 1 && isMismatch)
+          onNotice(`a response did not match, and is read again: ${error.message}`);
         await sleep(RETRY_INTERVAL_MS);
       }
     }

@@ -12,11 +12,16 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
-/** Decodes a file. Ignores carriage returns, which mail or Windows may have added to a note. @throws NotVerified */
+/**
+ * Decodes a file whose ends and line ends mail or Windows may have changed: notes and proofs have no carriage return,
+ * begin without an empty line, and end with a line feed. @throws NotVerified
+ */
 export const decodeTextFile = (bytes: Uint8Array): string =>
   decodeUtf8(bytes)
     .replace(/^\ufeff/, '')
-    .replaceAll('\r\n', '\n');
+    .replaceAll('\r\n', '\n')
+    .replace(/^\n+/, '')
+    .replace(/\n*$/, '\n');
 
 /** Base64 of RFC 4648 section 4. @throws NotVerified that names `what` */
 export function decodeBase64(text: string, what: string): Buffer {

@@ -3,7 +3,7 @@ import type { Position } from '@event-sourced/event-log';
 import { openReadOnly } from '@event-sourced/event-log/disk';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { MerkleTree } from '../merkle/merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, TileMismatch, treeOfTile } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, TileMismatch, tileTree } from '../merkle/tiles.ts';
 
 /** The Merkle tree in a file, for commands beside the service. */
 export class TreeFile implements Disposable {
@@ -54,7 +54,7 @@ export class TreeFile implements Disposable {
     const hashes = Buffer.from((tile?.hashes ?? []) as Uint8Array).subarray(0, width * HASH_BYTES);
     if (hashes.length < width * HASH_BYTES)
       throw new TileMismatch(`tile ${number} of level ${level} is missing`);
-    return treeOfTile(hashes).perfect;
+    return tileTree(hashes).perfect;
   }
 
   [Symbol.dispose](): void {

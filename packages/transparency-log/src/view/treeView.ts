@@ -13,7 +13,7 @@ import { type Checkpointer, View, ViewBehind, type ViewFormat } from '@event-sou
 import { LRUCache } from 'lru-cache';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
-import { HASH_BYTES, rootOfTile, TILE_WIDTH, type Tile, tilePath, tileWidth } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 
@@ -172,7 +172,7 @@ export class MerkleTreeView extends View {
     const at = (index % TILE_WIDTH) * HASH_BYTES;
     if (
       hashes.length !== TILE_WIDTH * HASH_BYTES ||
-      rootOfTile(hashes) !== above.toString('hex', at, at + HASH_BYTES)
+      tileRoot(hashes) !== above.toString('hex', at, at + HASH_BYTES)
     )
       damaged(`${path} does not have its hash in the tile above`);
     this.#verified.set(path, hashes);

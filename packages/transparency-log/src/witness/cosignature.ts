@@ -21,10 +21,15 @@ export type CosignedCheckpoint = Checkpoint & { time: number };
 const UINT64_BYTES = 8;
 
 /**
- * The verified cosignatures of a checkpoint, the newest of each key. Ignores signatures of other keys, signatures that
- * this version of Node cannot verify, and signatures without a time. @throws NotVerified if one is invalid
+ * The cosignatures of a checkpoint, the newest of each key. Signatures of other keys are ignored; those of a type that
+ * this version of Node cannot verify, without a time or, in seconds since 1970, after `latest` do not count.
+ * @throws NotVerified if one is invalid
  */
-export function verifyCosignatures(note: string, keys: readonly VerifierKey[]): Cosignature[] {
+export function verifyCosignatures(
+  note: string,
+  keys: readonly VerifierKey[],
+  latest = Number.POSITIVE_INFINITY,
+): Cosignature[] {
   const { text, signatures } = splitNote(note);
   const checkpoint = readUnverifiedCheckpoint(note);
   return keys.filter(canVerify).flatMap((key) => {
@@ -35,8 +40,8 @@ export function verifyCosignatures(note: string, keys: readonly VerifierKey[]): 
         throw new NotVerified(`the cosignature of ${key.name} is invalid`);
       return { key, time, line: formatSignature(key, signature) };
     });
-    const timed = found.filter(({ time }) => time > 0);
-    return timed.toSorted((a, b) => b.time - a.time).slice(0, 1);
+    const timed = found.filter(({ time }) => time > 0 && time <= latest);
+    return timed.toSorted((one, other) => other.time - one.time).slice(0, 1);
   });
 }
 

@@ -74,12 +74,10 @@ export function countCosignatures(
   now: Date,
 ): { cosignatures: Cosignature[]; time: number } {
   const keys = policy.witnesses.map(({ key }) => key);
-  const all = verifyCosignatures(note, keys);
-  const latest = now.getTime() + MAX_CLOCK_DIFFERENCE_MS;
-  const cosignatures = all.filter(({ time }) => time * 1_000 <= latest);
+  const cosignatures = verifyCosignatures(note, keys, (now.getTime() + MAX_CLOCK_DIFFERENCE_MS) / 1_000);
   const time = quorumTime(cosignatures, policy);
   if (time !== undefined) return { cosignatures, time };
-  const future = all.length - cosignatures.length;
+  const future = verifyCosignatures(note, keys).length - cosignatures.length;
   const others = future > 0 ? `, and ${future} whose time is in the future` : '';
   throw new NotVerified(`it has ${cosignatures.length} of ${policy.quorum} required cosignatures${others}`);
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { lockDataDir } from '@event-sourced/event-log/disk';
+import { freeAddress } from '@event-sourced/event-log/process';
 import { loadOrCreateKey } from '../files/keyFile.ts';
 import { readStateFile } from '../files/stateFile.ts';
 import { printable } from '../notes/printable.ts';
@@ -31,6 +32,10 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   if (!isKeyName(name)) throw new Error(`--name must be a name ${KEY_NAME_RULE}.`);
   const port = parsePort(options.port);
   const logs = await readLogs(options.logs);
+  const cannotListen = (error: Error): never => {
+    throw new Error(`cannot use --port and --host: ${error.message}`, { cause: error });
+  };
+  await freeAddress({ host, port }).catch(cannotListen);
   // Without parents: a missing parent may be a mount that failed.
   await mkdir(stateDir, { mode: 0o700 }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
@@ -40,9 +45,7 @@ export async function runWitness(options: WitnessCommandOptions, context: Contex
   const witness = new Witness({ name, key, logs, stateDir, now: () => new Date() });
   for (const logId of witness.logIds)
     await witness.checkpoint(logId).catch(({ message }) => print(printable(message)));
-  const server = await startWitnessServer(witness, { host, port, print }).catch((error) => {
-    throw new Error(`cannot use --port and --host: ${error.message}`, { cause: error });
-  });
+  const server = await startWitnessServer(witness, { host, port, print }).catch(cannotListen);
   try {
     await write(`verifier key ${formatVerifierKey(witness.verifierKey)}\nlistening at ${server.url}\n`);
     if (!signal.aborted) await once(signal, 'abort');

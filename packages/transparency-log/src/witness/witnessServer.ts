@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { printable } from '../notes/printable.ts';
 import { WitnessStateUnusable } from './cosignedCheckpointFile.ts';
 import { CheckpointRejected, type Witness } from './witness.ts';
@@ -9,8 +9,8 @@ import { CheckpointRejected, type Witness } from './witness.ts';
 const MAX_BODY_BYTES = 128 * 1024;
 /** The maximum number of requests with complete bodies; a timeout limits the others. */
 const MAX_IN_FLIGHT = 256;
-/** With one incomplete body of maximum size each, they take 512 MiB. */
-const MAX_CONNECTIONS = 4_096;
+/** With one incomplete body of maximum size each, they take 128 MiB. A further one closes the oldest. */
+const MAX_CONNECTIONS = 1_024;
 const TIMEOUTS = {
   headersTimeout: 10_000,
   requestTimeout: 10_000,
@@ -70,7 +70,15 @@ export async function startWitnessServer(
     }
   }
 
-  server.maxConnections = MAX_CONNECTIONS;
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size <= MAX_CONNECTIONS || !oldest) return;
+    open.delete(oldest);
+    oldest.destroy();
+  });
   server.listen(port, host);
   await once(server, 'listening');
   const bound = server.address() as AddressInfo;

@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { listen } from '@event-sourced/testing/rawHttp';
@@ -12,13 +13,20 @@ import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { entries, FakeLog, serve, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 
 const BIN = new URL('../../src/cli/bin.js', import.meta.url);
-const KEY = ['--key', formatVerifierKey(VERIFIER_KEY)];
+const README = new URL('../../README.md', BIN);
+const BINARIES = fileURLToPath(new URL('../../../../node_modules/.bin', BIN));
+const VKEY = formatVerifierKey(VERIFIER_KEY);
+const KEY = ['--key', VKEY];
 
 function start(args: string[], env = {}) {
   const bin = spawn(process.execPath, [fileURLToPath(BIN), ...args], { env: { TOKEN: 'secret', ...env } });
-  const output = Promise.all([text(bin.stdout), text(bin.stderr), once(bin, 'close')]);
-  const ended = output.then(([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }));
-  return { bin, ended };
+  return { bin, ended: endOf(bin) };
+}
+
+async function endOf(child: ChildProcessWithoutNullStreams) {
+  const output = [text(child.stdout), text(child.stderr), once(child, 'close')] as const;
+  const [stdout, stderr, [code, signal]] = await Promise.all(output);
+  return { code, signal, stdout, stderr };
 }
 
 function run(args: string[], input = '', env = {}) {
@@ -27,19 +35,38 @@ function run(args: string[], input = '', env = {}) {
   return ended;
 }
 
-test('transparency-log monitor checks any log, and check-proof any proof', async () => {
+/** Runs a command of the README in a directory. */
+function paste(command: string, cwd: string) {
+  const PATH = [dirname(process.execPath), BINARIES, process.env.PATH].join(delimiter);
+  const pasted = spawn('sh', ['-c', `exec env ${command}`], { cwd, env: { PATH, KEY: VKEY } });
+  return { pasted, ended: endOf(pasted) };
+}
+
+test('the commands of the README check any proof and any log, and start a witness', async () => {
+  const [, block = ''] = /```sh\n(.*?)```/s.exec(readFileSync(README, 'utf8')) ?? [];
+  const [checkProof = '', monitor = '', witness = ''] = block.split('\n');
+  const dir = tempDir();
   const log = new FakeLog(entries(1));
+  const extra = log.log[0] as Buffer;
+  const proof = formatInclusionProof({ index: 0, path: [], checkpoint: `${await log.checkpoint()}`, extra });
+  writeFileSync(join(dir, 'receipt.tlog-proof'), proof);
+  const proven = await paste(checkProof, dir).ended;
+  expect(proven).toMatchObject({ code: 0, stdout: expect.stringContaining(`1:${leafHash(extra)}`) });
+  writeFileSync(join(dir, 'receipt.tlog-proof'), proof.replace('index 0', 'index 1'));
+  const refused = await paste(checkProof, dir).ended;
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('the proof is invalid') });
+
   const { url } = await serve(log);
-  const checked = await run(['monitor', '--url', url, ...KEY, '--state', `${tempDir()}/state`, '--once']);
+  const ofLog = monitor.replace('TOKEN=…', 'TOKEN=secret').replace('https://…', url);
+  const checked = await paste(`${ofLog} --once`, dir).ended;
   expect(checked).toMatchObject({ code: 0, stderr: '' });
   expect(checked.stdout).toMatch(/ {2}1:[\da-f]{64} {2}new events: 1\n$/);
-  const extra = log.log[0] as Buffer;
-  const note = `${await log.checkpoint()}`;
-  const proof = formatInclusionProof({ index: 0, path: [], checkpoint: note, extra });
-  const proven = await run(['check-proof', ...KEY], proof);
-  expect(proven).toMatchObject({ code: 0, stdout: expect.stringContaining(`1:${leafHash(extra)}`) });
-  const refused = await run(['check-proof', ...KEY], proof.replace('index 0', 'index 1'));
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('the proof is invalid') });
+
+  writeFileSync(join(dir, 'logs.txt'), `${VKEY}\n`);
+  const { pasted, ended } = paste(`${witness} --port 0`, dir);
+  await once(pasted.stdout, 'data');
+  pasted.kill();
+  expect(await ended).toMatchObject({ stdout: expect.stringMatching(/^verifier key witness/), stderr: '' });
 });
 
 test('the exit code of a check is 2 if the log is unavailable', async () => {

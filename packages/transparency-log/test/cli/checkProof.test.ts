@@ -145,7 +145,7 @@ test('an expected checkpoint that is not one is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
   await refused(file).toThrow(
-    /^--expect must be SIZE:ROOT, .* or a file; the file ".*\/checkpoint" does not exist\.$/,
+    /^--expect must be SIZE:ROOT, .* or a file with a checkpoint; the file ".*\/checkpoint" does not exist\.$/,
   );
   await refused(tempDir()).toThrow(/^cannot read the file of --expect: it is not/);
   writeFileSync(file, Buffer.alloc(1_000_001, ' '));

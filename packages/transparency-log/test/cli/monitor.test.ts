@@ -359,7 +359,11 @@ describe('the command monitor', () => {
     ['a URL with a query', { url: 'https://plants.example/?a=1' }, /--url must be/],
     ['a key that is not one', { key: 'hunter2' }, /^(?!.*hunter2)the key must be a verifier key/],
     ['an interval of 0', { interval: '0' }, /--interval must be a number of seconds/],
-    ['a token of two lines', { token: 'hunter2\nWARN' }, /^(?!.*hunter2)the environment variable TOKEN is not a valid token/],
+    [
+      'a token of two lines',
+      { token: 'hunter2\nWARN' },
+      /^(?!.*hunter2)the environment variable TOKEN is not a valid token/,
+    ],
     ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
   ])(
     'refuses %s',

@@ -1,5 +1,6 @@
-import { statSync, writeFileSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { formatVerifierKey, parseVerifierKey } from '../../src/notes/signedNote.ts';
@@ -73,4 +74,11 @@ test.each<[Record<string, string>, string, RegExp]>([
   [{}, `${KEY}\n${KEY.replace('log.', 'lag.')}`, /logs, line 2: the ID of the verifier key/],
 ])('with %j and the logs %j it reports the problem in one line', async (options, logs, line) => {
   expectRefused(await start(tempDir(), options, logs).ended, line);
+});
+
+test('a start that cannot listen creates nothing', async () => {
+  const { port } = await listen(() => {});
+  const dir = tempDir();
+  expectRefused(await start(dir, { port: `${port}` }).ended, /cannot use --port and --host: .*EADDRINUSE/);
+  expect(readdirSync(dir)).toEqual(['logs']);
 });

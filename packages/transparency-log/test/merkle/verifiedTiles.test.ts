@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import {
   HASH_BYTES,
-  rootOfTile,
   TILE_WIDTH,
   type Tile,
   TileMismatch,
   tilePath,
+  tileRoot,
 } from '../../src/merkle/tiles.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import { VerifiedTiles } from '../../src/merkle/verifiedTiles.ts';
@@ -46,7 +46,7 @@ test('a tile is returned as it was hashed, or not at all, whatever is altered', 
         stored.set(tilePath(tile), altered);
         let below = tile;
         for (let next = above(tile); isConsistent && next; next = above(next)) {
-          const root = rootOfTile(altered);
+          const root = tileRoot(altered);
           altered = Buffer.from(next.hashes);
           altered.write(root, (below.index % TILE_WIDTH) * HASH_BYTES, 'hex');
           stored.set(tilePath(next), altered);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { rootOfTile } from '../../src/merkle/tiles.ts';
+import { tileRoot } from '../../src/merkle/tiles.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE } from '../../src/monitor/state.ts';
 import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
@@ -192,7 +192,7 @@ describe('an alarm is raised', () => {
 
   test('by a false size, after a few tiles', async () => {
     const size = 2 ** 50;
-    const root = rootOfTile(Buffer.alloc(4 * 32, 1));
+    const root = tileRoot(Buffer.alloc(4 * 32, 1));
     const log = logOf(700);
     log.checkpoint = stating({ size, root }).checkpoint;
     const state = stateOf(logOf(600).head());
@@ -280,7 +280,7 @@ test.each([0, 255, 257])(
     const bundle = Array.from({ length: count }, (_, i) => Buffer.from(toEntry(257 + i)));
     const signedTile = Buffer.from(
       [ALL.slice(0, 256), bundle]
-        .map((all) => rootOfTile(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
+        .map((all) => tileRoot(Buffer.from(all.map((entry) => leafHash(entry)).join(''), 'hex')))
         .join(''),
       'hex',
     );
@@ -288,7 +288,7 @@ test.each([0, 255, 257])(
     log.tile = async (wanted) => (wanted.level === 1 ? signedTile : tile.call(log, wanted));
     log.entries = async (index, width) =>
       index === 1 ? formatEntryBundle(bundle) : read.call(log, index, width);
-    log.checkpoint = stating({ size: 512, root: rootOfTile(signedTile) }).checkpoint;
+    log.checkpoint = stating({ size: 512, root: tileRoot(signedTile) }).checkpoint;
     expect((await alarmOf(log)).message).toMatch(/^mismatch: tile\/0\/001 does not have the hash/);
   },
 );

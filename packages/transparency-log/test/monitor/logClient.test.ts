@@ -129,7 +129,7 @@ test.each<[string, RequestListener, RegExp?]>([
   [
     'redirects',
     (_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
-    /fetch failed$/,
+    /: unexpected redirect$/,
   ],
   [
     'is a page of a proxy',

@@ -22,7 +22,7 @@ import { everything } from '../../../event-log/src/testing/contract.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
 import { leafText } from '../../src/entries/leaf.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { hashesOfTile, rootFromTiles, rootOfTile } from '../../src/merkle/tiles.ts';
+import { rootFromTiles, tileHashes, tileRoot } from '../../src/merkle/tiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';
 
@@ -270,7 +270,7 @@ describe('a Merkle tree is rebuilt', () => {
     expect(read).toThrow(ViewBehind);
     expect(() => follower.ready).toThrow(ViewBehind);
     await follower.reached(257n * 256n);
-    expect(rootOfTile(read())).toBe(hashesOfTile(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
+    expect(tileRoot(read())).toBe(tileHashes(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
     expect(view.head.root).toBe(root);
     expect(follower.rebuilds).toBe(1);
     expect(logged()).toContain('does not have its hash in the tile above');
