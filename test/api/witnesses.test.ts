@@ -60,7 +60,8 @@ test('without a quorum the last cosigned checkpoint is served; ?latest returns t
   second.respond = respond;
   await expect.poll(() => checkpoint()).toEqual({ size: 1, names: ['w1', 'w2'] });
   expect(await checkpoint('?latest=true')).toEqual({ size: 1, names: ['w1', 'w2'] });
-  await refusedWith(40004, await carol.request('/checkpoint?latest=no'));
+  const message = await refusedWith(40004, await carol.request('/checkpoint?latest=no'));
+  expect(message).toBe('latest must be "" or "true".');
 });
 
 test('before the first quorum /checkpoint is 50305, and plants and receipts are served', async () => {

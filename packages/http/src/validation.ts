@@ -37,6 +37,8 @@ function fieldProblems(
   if (keyword === 'additionalProperties') return []; // each unknown parameter has its own error
   const field = instancePath.slice(1) || 'The body';
   if (known && keyword === 'boolean') return [unknownParameter(instancePath, known)];
+  if (keyword === 'enum')
+    return [[field, `must be ${params.allowedValues.map((value) => JSON.stringify(value)).join(' or ')}`]];
   if (keyword === 'type' && known) return [[field, 'must be given once']]; // a repeated parameter is an array
   if (keyword === 'type')
     return [[field, `must be ${params.type === 'object' ? 'a JSON object' : `a ${params.type}`}`]];

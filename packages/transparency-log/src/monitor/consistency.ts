@@ -42,7 +42,7 @@ export async function openTree(checkpoint: Received, state: State, client: Clien
     const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
     return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
   };
-  if (checkpoint !== state.checkpoint) return open();
+  if (checkpoint !== state.checkpoint || state.tiles.size === 0) return open();
   return open(state.tiles).catch((error) => {
     if (error instanceof TileMismatch) return open(); // the file of the state may be damaged
     throw error;
@@ -120,7 +120,7 @@ async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryTo
  */
 async function areShown(read: () => Promise<void>, rereading: Rereading): Promise<boolean> {
   try {
-    await rereading.read(read);
+    await rereading.read(read, { missing: true });
     return true;
   } catch (error) {
     const isMissing = error instanceof LogUnavailable && error.isMissing;

@@ -7,7 +7,7 @@ export const RETRY_INTERVAL_MS = 1_000;
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Repeats reads of tiles that are missing or do not match their tree. Create one per check: its limit ends every check. */
+/** Repeats reads of tiles that do not match their tree or, on request, are missing. Create one per check: its limit ends every check. */
 export class Rereading {
   readonly #options: Options;
   /** The number of failures by the first path that did not match, or was missing. */
@@ -18,7 +18,7 @@ export class Rereading {
   }
 
   /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches; LogUnavailable */
-  async read<T>(work: () => Promise<T>): Promise<T> {
+  async read<T>(work: () => Promise<T>, { missing = false } = {}): Promise<T> {
     const { sleep, onNotice } = this.#options;
     let first: string | undefined;
     let received = new Map<string, Buffer>();
@@ -27,7 +27,7 @@ export class Rereading {
         return await work();
       } catch (error) {
         const isMismatch = error instanceof TileMismatch;
-        if (!isMismatch && !(error instanceof LogUnavailable && error.isMissing)) throw error;
+        if (!isMismatch && !(missing && error instanceof LogUnavailable && error.isMissing)) throw error;
         const [path = error.message] = isMismatch ? error.received.keys() : [];
         if (path !== first) received = new Map();
         first = path;

@@ -333,7 +333,7 @@ describe('the command monitor', () => {
     const pending = [{ receivedAt: '2026-01-01T00:00:00.000Z', note }];
     const content = { format: 'transparency-log monitor 1', checkpoint: null, pending, tiles: {} };
     writeFileSync(state, JSON.stringify(content));
-    expectRefused(await monitor(http.url, state), /to the log x\\u\{9b\}2J, not to/);
+    expectRefused(await monitor(http.url, state), /belongs to the log x\\u\{9b\}2J, not to/);
   });
 
   test('follows a public log of others, whose origin is not the name of its key, and entries no events', async () => {

@@ -321,6 +321,12 @@ test.each(['tile', 'entries'] as const)(
   },
 );
 
+test('a tile that was damaged in the state is read from the log', async () => {
+  const { state } = await checked(logOf(300));
+  const tiles = new Map([...state.tiles].map(([path, tile]) => [path, flipped(tile)]));
+  expect((await check(logOf(300), { ...state, tiles }, { all: true })).error).toBeUndefined();
+});
+
 test('an event that is altered after it was checked is found when all are checked again', async () => {
   const [log, altered] = [logOf(300), forkOf(300, 7)];
   log.entries = (index, width) => altered.entries(index, width);

@@ -71,6 +71,10 @@ export const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
 export const forkOf = (size: number, place: number): FakeLog =>
   new FakeLog(ALL.slice(0, size).with(place, toEntry(place + 1, { name: 'Fren' })));
 
+export const missing = async () => {
+  throw new LogUnavailable('404', true);
+};
+
 export const unavailable = async () => {
   throw new LogUnavailable('503');
 };
