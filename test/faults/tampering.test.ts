@@ -133,7 +133,7 @@ function tampered(tampering: Tampering): Home {
 const WEED = '{"name":"Weed"}';
 
 const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
-  `position ${position}: its ${part} is not that of a PlantCreated`;
+  `position ${position}: its ${part} is not valid for a PlantCreated`;
 
 const differs = (position: number, user: string, byLog: string, inView: string): string =>
   `position ${position}: the view plantsByUser has a wrong row: user ${user}, position ${position}, plant ${inView}; according to the log, it has plant ${byLog}`;
