@@ -15,8 +15,8 @@ import { requirePackages, toNumber } from './options.ts';
 import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
-// Measures this checkout, another one and a reference without storage side by side. A ratio is of two samples of
-// the same round, so that a machine of varying speed affects both alike.
+// Measures this checkout, a second one and a reference without storage side by side. A ratio compares two samples of the
+// same round, so a machine of varying speed affects both in the same way.
 
 /** What is measured, and its reference. */
 const PARTS = {

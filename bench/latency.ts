@@ -4,7 +4,7 @@ import type { Client } from 'autocannon';
 
 // Loaded by each of autocannon's workers. autocannon itself counts whole milliseconds.
 
-/** A message of a worker to its parent: its latencies in microseconds, of which a copy has the same data. */
+/** A message of a worker to its parent: its latencies in microseconds. */
 export type Latencies = { latencies: RecordableHistogram };
 
 let latencies: RecordableHistogram | undefined;

@@ -26,7 +26,7 @@ export type Server = { url: string; pid: number; backends?: number[] };
 /** What Node runs in a checkout, without its log lines. */
 export type Process = { root: string; args: string[]; env?: Record<string, string> };
 
-/** The service saves its view up to a second later: that is part of the load, and not of the next one. */
+/** The service saves its view up to a second later: the save is part of this load, not of the next. */
 const SAVE_TIMEOUT_MS = 1_500;
 const USER_HZ = 100;
 
@@ -72,7 +72,7 @@ async function run({ url }: Server, load: Load, more = {}) {
   return { requests: succeeded, duration: result.duration };
 }
 
-/** Measures a load, beside other ones, whose requests count for the CPU only. @throws Error if a request failed */
+/** Measures a load beside other loads; their requests only count for the CPU. @throws Error if a request failed */
 export async function measureLoad(server: Server, load: Load, others: readonly Load[] = []): Promise<Sample> {
   const { pid, backends = [] } = server;
   const latencies = createHistogram();
@@ -123,7 +123,7 @@ export async function measureCommand(command: Process, events: number): Promise<
   return { perSecond, p50: Number.NaN, p99: Number.NaN, cpu, memory: Number.NaN };
 }
 
-/** The CPU time of processes, with their children that run and that have ended; NaN where there is no /proc. */
+/** The CPU time of processes and their running and ended children; NaN without /proc. */
 const cpuMicroseconds = (pids: number[]): number =>
   sum(pids.flatMap(processTree), (pid) => sum([11, 12, 13, 14], (field) => cpuTime(pid, field)));
 

@@ -32,7 +32,7 @@ const OPERATIONS = [
 type Context = { root: string; dir: string; env: Record<string, string>; resources: AsyncDisposableStack };
 type Options = Context & { own: Peer; tokenFile: string; seconds: number };
 
-/** Starts this checkout and its peers, each with plants to list. Peers whose database is not available are skipped. */
+/** Starts this checkout and its peers, each with plants to list. Skips peers without their database. */
 export async function peerSubjects({ own, tokenFile, seconds, ...context }: Options): Promise<Subject[]> {
   const servers: { name: string; server: Server }[] = [];
   for (const peer of [own, ...PEERS]) {

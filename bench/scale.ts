@@ -7,7 +7,7 @@ import { measureCommand, measureLoad, memoryMiB, startServer } from './measure.t
 import { requirePackages, toNumber } from './options.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
-// What grows with the embedded log: the service and its commands, at several sizes of one log.
+// Measures the service and its commands at several sizes of the embedded log.
 
 type Figures = Record<string, string>;
 type Options = { events: number; users: number; seconds: number };

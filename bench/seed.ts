@@ -7,7 +7,7 @@ import { loadOrCreateKey } from '../packages/transparency-log/src/files/keyFile.
 
 const USERS = 1_000;
 
-/** Writes a file with a token of each user, one a line. */
+/** Writes a file with a token for each user, one per line. */
 export async function writeTokens(
   dir: string,
   keyFile: string,

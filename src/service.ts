@@ -39,7 +39,7 @@ type Context = {
   onFatal: (error: Error) => void;
 };
 
-/** Starts the service: free ports → data directory → keys → event store → views → HTTP. @throws Error for the operator */
+/** Starts the service: ports → data directory → keys → event store → views → HTTP. @throws Error for the operator */
 export async function startService(
   config: Config,
   { logger, trackProgress, onFatal }: Context,

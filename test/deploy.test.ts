@@ -129,7 +129,7 @@ describe.each([
     }
   });
 
-  test('has only valid settings, besides those of the image', () => {
+  test('has only valid settings in addition to those of the image', () => {
     const env = service.env ?? [];
     expect(env.map((setting) => setting.name).sort()).toEqual(
       [...settings, 'EVENT_SOURCE', 'METRICS_HOST', 'METRICS_PORT'].sort(),

@@ -52,7 +52,7 @@ describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScript
   });
 });
 
-test('npm ci installs at most 350 packages, and at most 120 without those for development', () => {
+test('npm ci installs at most 350 packages, and at most 120 without development dependencies', () => {
   const all = Object.entries<Entry>(JSON.parse(read('package-lock.json')).packages);
   const installed = all.filter(
     ([path, { os, cpu }]) =>

@@ -16,7 +16,7 @@ import { type Plant, serve } from './server.ts';
 type PlantCreated = JSONEventType<'PlantCreated', Plant & { user: string; id: number }>;
 
 const client = EventStoreDBClient.connectionString(process.env.EVENTSTOREDB_TEST_URL ?? '');
-/** Other streams than those of earlier runs. */
+/** A name that earlier runs have not used. */
 const prefix = `bench${Date.now()}-`;
 const view = new MemoryView();
 follow(START);

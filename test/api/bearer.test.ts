@@ -57,7 +57,7 @@ test('a malformed or expired token, or one signed with another key, is 40102', a
   await expectInvalid(await call('/plants', `Bearer ${expired}`), 'expired');
 });
 
-test('two Authorization fields are 401, whatever they are', async () => {
+test('two Authorization fields are always 401', async () => {
   const [valid, other] = [`Bearer ${token}`, `Bearer ${expired}`];
   for (const [first, second, error] of [
     [valid, valid, 40102],

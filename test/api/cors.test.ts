@@ -99,8 +99,11 @@ describe('with CORS_ORIGINS', () => {
     [40501, '/plants', { 'access-control-request-method': 'POST' }],
     [40401, '/nothing', { origin: APP }],
     [40401, '/nothing', preflightOf(APP)],
-  ])('returns %i for OPTIONS %s that is no preflight of a known path: %j', async (error, path, headers) => {
-    const response = await options(`${open.url}${path}`, headers);
-    expect((await refusalIn(response)).error).toBe(error);
-  });
+  ])(
+    'returns %i for OPTIONS %s that is not a preflight request for a known path: %j',
+    async (error, path, headers) => {
+      const response = await options(`${open.url}${path}`, headers);
+      expect((await refusalIn(response)).error).toBe(error);
+    },
+  );
 });

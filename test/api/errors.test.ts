@@ -11,7 +11,7 @@ import { serviceOfFile } from '../support/service.ts';
 
 const { url, bearer, events } = await serviceOfFile();
 
-/** Any method, also those that fetch refuses to send, with these fields. */
+/** Sends any method, even one that fetch refuses, with these fields. */
 const call = (method: string, path: string, fields = ''): Promise<Response> =>
   responseTo(url, `${method} ${path} HTTP/1.1\r\nHost: plants\r\nConnection: close\r\n${fields}\r\n`);
 

@@ -33,7 +33,7 @@ async function serve() {
 const namesIn = async (response: Response): Promise<string[]> =>
   ((await response.json()) as { name: string }[]).map(({ name }) => name);
 
-/** First pages that are read in one turn of the event loop: a MiB. */
+/** The total size of first pages that one turn of the event loop reads: 1 MiB. */
 const FIRST_PAGES = (1024 * 1024) / PAGE_BYTES;
 
 describe('a list of large plants', () => {

@@ -68,7 +68,7 @@ test('a bundle is not read to its end from the log if the client disconnects', a
   const pages: ((page: Page) => void)[] = [];
   const page: Page = { events: [recorded(1n)], position: 1n, isEnd: false };
   const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-  const { url, log } = await serve({ head: {}, startOf: () => 0n, has: () => true }, { readAll });
+  const { url, log } = await serve({ head: {}, tileStart: () => 0n, has: () => true }, { readAll });
   const first = unread(url, getWith('/tile/entries/000', 'carol'));
   await expect.poll(() => pages.length).toBe(1);
   pages[0]?.(page);

@@ -74,7 +74,7 @@ describe('the document', () => {
     }
   });
 
-  test('requires a bearer token for every operation, and the scope audit for those of auditors', () => {
+  test('requires a bearer token for every operation, and the scope audit for operations of auditors', () => {
     const [[name, scheme] = []] = Object.entries(document.components.securitySchemes);
     expect(scheme).toMatchObject({ type: 'http', scheme: 'bearer' });
     for (const { security } of [get, post]) expect(security).toEqual([{ [String(name)]: [] }]);

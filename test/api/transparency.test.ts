@@ -270,7 +270,7 @@ test('an empty log has a checkpoint, no tiles, and a root in its replay', async 
   await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
 });
 
-/** The API over a log without events but one plant of alice, and an empty tree; or what is given of both. */
+/** The API over a log with one plant of alice and an empty tree; both can be overridden. */
 async function overFakeTree(
   given: { store?: Partial<EventStore>; tree?: object; reached?: () => Promise<void> } = {},
 ) {
@@ -335,14 +335,14 @@ test('a checkpoint is signed again after a second at the earliest', async () => 
   expect(await size()).toBe(2);
 });
 
-test('entries of a log that cannot be read any more are aborted', async () => {
+test('entries of a log that becomes unreadable are aborted', async () => {
   const readAll = vi
     .fn<EventStore['readAll']>()
     .mockResolvedValueOnce({ events: [recorded(1n)], position: 1n, isEnd: false })
     .mockRejectedValue(new StoreUnavailable('the disk is gone'));
   const { get, log } = await overFakeTree({
     store: { readAll },
-    tree: { has: () => true, startOf: () => 0n },
+    tree: { has: () => true, tileStart: () => 0n },
   });
   const response = await get('/tile/entries/000.p/2');
   expect(response.status).toBe(200);
@@ -403,7 +403,7 @@ test('two instances of one log sign the same checkpoint, and each has the tiles 
 
 const UNUSABLE = new CheckpointFileUnusable('cannot use the signed checkpoint');
 
-test('checkpoints are refused until one can be saved, although the one before can be read', async () => {
+test('checkpoints are refused until one can be saved, even if the previous one can be read', async () => {
   const { signer, tree, state, refusals, get, replayed } = await overFakeTree();
   const sign = vi.spyOn(signer, 'sign').mockRejectedValue(UNUSABLE);
   await refusedWith(50304, await get('/checkpoint'));

@@ -48,7 +48,7 @@ test('a checkpoint is cosigned in the background, and served with its cosignatur
     expect(metrics).toContain(`plant_store_${metric} ${value}\n`);
 });
 
-test('without a quorum the last checkpoint that had one is served; ?latest is the newest one', async () => {
+test('without a quorum the last cosigned checkpoint is served; ?latest returns the newest one', async () => {
   const { alice, carol, checkpoint, witnesses } = await witnessed();
   await expect.poll(() => checkpoint().catch(() => undefined)).toEqual({ size: 0, names: ['w1', 'w2'] });
   const [, second] = witnesses as [FakeWitness, FakeWitness];

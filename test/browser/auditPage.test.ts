@@ -77,7 +77,7 @@ async function catchFiles(page: Page) {
 }
 
 describe.skipIf(!HAS_BROWSER)('the audit page', () => {
-  test('says why a token is refused, and keeps one nowhere but in memory', async () => {
+  test('shows why a token is refused, and keeps tokens only in memory', async () => {
     const { url, dir, as } = await startService();
     await as('alice').create(1, { name: 'Fern' });
     const { page, requests } = await openPage(`${url}/audit`);
@@ -121,7 +121,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(requests.filter((one) => one.endsWith('/events?order=descending&limit=1'))).toHaveLength(1);
   });
 
-  test('shows, filters and saves the newest events first, and those that arrive', async () => {
+  test('shows, filters and saves the newest events first, and live events', async () => {
     const { url, dir, as } = await startServiceWithTree();
     const [alice, bob] = [as('alice'), as('bob')];
     await alice.create(1, { name: 'Fern', tag: 'indoor' });
@@ -536,7 +536,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(await page.$('.steps:not([hidden])')).toBe(null);
   });
 
-  test('shows texts of events as text, whatever they hold', async () => {
+  test('shows texts of events as text, never as markup', async () => {
     const dir = tempDir();
     const log = await openIn(dir);
     const hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script>';
@@ -735,7 +735,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, '#whole dd', [hash]);
   });
 
-  test('ignores a sign-in that is answered after a later one, or after a sign-out', async () => {
+  test('ignores the response to a sign-in after a later sign-in or a sign-out', async () => {
     const { url, dir, as } = await startService();
     await as('alice').create(1, { name: 'Fern' });
     const token = await auditorToken(dir);
@@ -769,7 +769,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     }
   });
 
-  test('shows nothing that was found with a key once another one is submitted', async () => {
+  test('removes the results for a key when a different key is submitted', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
     const key = await (await service.as('carol', 'audit').request('/log-key')).text();

@@ -7,7 +7,7 @@ import { ROOT } from '../support/process.ts';
 /** Debian's, for example; without it, the one of @sparticuz/chromium. */
 const { CHROMIUM } = process.env;
 
-/** No name is resolved, so that a page reaches this machine only; root cannot use the sandbox. */
+/** Resolves no names, so that a page only reaches this machine; root cannot use the sandbox. */
 const ARGS = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1', '--no-sandbox'];
 
 /** Ends a hang of the browser, in milliseconds. */

@@ -18,14 +18,14 @@ type Options = {
   history: History;
   /** The verifier key of the log. */
   vkey: string;
-  /** The users, of which the last never creates a plant. */
+  /** The users; the last one never creates a plant. */
   users: readonly string[];
   random: Random;
   /** Replays start after this position. */
   after: bigint;
 };
 
-/** Few, so that clients repeat IDs, with the same name or another. */
+/** Few IDs, so that clients repeat them, with the same name or a different one. */
 const PLANTS = 40;
 const LIST_INTERVAL_MS = 50;
 

@@ -12,7 +12,7 @@ export type Request =
 
 export type TreeHead = { size: number; root: string };
 
-/** What the client got. `cut`: the response broke off. Positions are those of events. */
+/** The response to the client. `cut`: it was incomplete. Positions are positions of events. */
 export type Response =
   | { error: number | 'cut' | 'disconnected' }
   /** A response that ended, and cannot be parsed or verified. */

@@ -17,7 +17,7 @@ export type Log = { plants: readonly LoggedPlant[]; roots: readonly string[]; ma
 
 export type Violation = { operation: Operation; why: string };
 
-/** The first operation whose response is not one that the log allowed between request and response, and why. */
+/** The first operation whose response the log did not allow at any time between request and response, and why. */
 export function violationIn(operations: readonly Operation[], log: Log): Violation | undefined {
   const model = new Model(operations, log);
   for (const operation of operations) {
@@ -48,7 +48,7 @@ const VIEW_BEHIND = 50302;
 const UNKNOWN_PLANT = 40402;
 const PLANT_ID_TAKEN = 40003;
 
-/** A plant in the log, the first of which has index 0. */
+/** A plant in the log; the first plant has index 0. */
 type Entry = LoggedPlant & { index: number };
 
 class Model {
@@ -180,7 +180,7 @@ class Model {
     return size > 0 && size <= this.#sizeKnown(operation);
   }
 
-  /** How many events earlier responses show that the log has: those of any instance, unless reads may be stale. */
+  /** The minimum size of the log, by earlier responses: of any instance, unless reads may be stale. */
   #sizeKnown(operation: Operation): number {
     const { instance } = operation;
     const known = this.#before(operation).filter((it) => !this.#mayBeStale || it.instance === instance);

@@ -100,7 +100,7 @@ describe('npm run backup to an earlier backup', () => {
     expect(await as('carol').list()).toEqual([{ name: 'Fern' }]);
   });
 
-  test('reads no event again that an earlier one has copied', async () => {
+  test('does not read events again that an earlier backup has copied', async () => {
     const { dir, log, file } = await backedUp(OLD);
     logWith({ dir, events: NEW, after: OLD });
     await updateTree(dir, OLD + NEW);
@@ -109,7 +109,7 @@ describe('npm run backup to an earlier backup', () => {
     expect(await rootOfBackup(file, dir)).toBe(root);
   });
 
-  test('reads all of one that has no root, such as an older version has left', async () => {
+  test('reads all events of a backup without a root, from an older version', async () => {
     const { dir, log, file } = await backedUp(OLD);
     const alter = (sql: string): void => {
       using db = new DatabaseSync(file);

@@ -69,7 +69,7 @@ describe('the command line reports in one line, and does nothing, for', () => {
     expectRefused(await runCli([...complete(name), 'more']), /too many/);
   });
 
-  test('an option without its value, and a value for an option without one', async () => {
+  test('an option without its value, and a value for an option that takes none', async () => {
     for (const option of COMMANDS.replay.split(' ').filter((name) => !['--follow', '--table'].includes(name)))
       expectRefused(await runCli(['replay', option]), RegExp(option));
     expectRefused(await runCli(['plants', '--user', 'alice', '--at']), /--at/);

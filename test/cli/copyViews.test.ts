@@ -12,7 +12,7 @@ const FILES = ['merkleTree.db', ...Object.values(VIEWS).map(({ file }) => file('
 
 const copyViews = (dir: string, DATA_DIR: string) => runCli(['copy-views', dir], { DATA_DIR });
 
-test('an instance continues from the views of another one that runs', async () => {
+test('an instance continues from the views of a running instance', async () => {
   const service = await startServiceWithTree();
   const alice = service.as('alice');
   const carol = service.as('carol', 'audit');

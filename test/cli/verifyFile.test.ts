@@ -63,10 +63,10 @@ describe('verify reports in the log file', () => {
   });
 });
 
-test('verify names what other programs have added to the log file, which is no problem', async () => {
+test('verify names additions of other programs to the log file, which are not problems', async () => {
   const DATA_DIR = logWith({ events: 12 });
   using db = new DatabaseSync(fileIn(DATA_DIR));
-  // Litestream's tables, and those of ANALYZE.
+  // The tables of Litestream and ANALYZE.
   db.exec(
     'CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER); CREATE TABLE _litestream_lock (id INTEGER)',
   );

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { startService } from '../support/service.ts';
 import { startOpenIdProvider } from './identityProvider.ts';
 
-// packages/http/test/tokens/identityProvider.test.ts has its outages, with a fake one.
+// packages/http/test/tokens/identityProvider.test.ts tests outages, with a fake provider.
 
 test('users of an OpenID provider create and list their own plants, also after it has rotated its key', async () => {
   const provider = await startOpenIdProvider(await signingKey('RS256'));

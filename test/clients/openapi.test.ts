@@ -60,7 +60,7 @@ test('a client generated from the document creates, lists and proves plants, and
   expect(await listPlants({ limit: 1 }, carol)).toMatchObject({ status: 200, data: [fern] });
   expect(await listPlants({}, dave)).toMatchObject({ status: 200, data: [] });
 
-  // It parses the body as one JSON value, and would send Accept: application/json.
+  // The client parses the body as one JSON value, and would send Accept: application/json.
   const ndjson = { ...auditor, headers: { ...auditor.headers, accept: 'application/x-ndjson' } };
   const event = { data: { id: '1', user: 'carol', ...fern } };
   expect(await replayEvents({ user: 'carol', limit: 1 }, ndjson)).toMatchObject({ status: 200, data: event });

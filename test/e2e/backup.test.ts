@@ -13,7 +13,7 @@ import { startService, startServiceWithTree } from '../support/service.ts';
 const PAGE = readFileSync(join(ROOT, 'docs/backup.md'), 'utf8');
 const [BACKUP = '', CHECK = '', RESTORE = '', LOST = ''] = shellBlocksOf(PAGE);
 
-/** A checkout whose `data` is this directory, or does not exist. Returns what pastes a block there. */
+/** A checkout whose `data` is this directory, or does not exist. Returns a function that pastes a block there. */
 function checkout(dir: string, data?: string) {
   for (const name of ['package.json', 'node_modules', 'src', 'packages', 'projections'])
     symlinkSync(join(ROOT, name), join(dir, name));

@@ -15,7 +15,7 @@ const PLANTS = 2_000;
 const NAME = 'a fern with a name of eight thousand characters'.padEnd(8_000, '-');
 /** How often another user is answered during an attack. */
 const ROUNDS = 30;
-/** What the process may open besides, such as a checkpoint's files. */
+/** Further files that the process may open, such as those of a checkpoint. */
 const OTHER_DESCRIPTORS = 20;
 
 /** How a connection misbehaves: what it sends, and never reads the responses to. */
@@ -79,7 +79,7 @@ const ATTACKS: readonly Attack[] = [
     atOnce: true,
     bytes: () => get('/docs/static/swagger-ui-bundle.js') + SMALLEST,
   },
-  // Of one user.
+  // All of one user.
   { name: 'half a body of a user', bytes: halfPost },
   { name: 'half a body of a user, in chunks of a byte', bytes: slowPost },
   {

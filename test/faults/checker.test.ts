@@ -9,7 +9,7 @@ const CLUSTERS = 4;
 /** Repeats one seed: CHECKER_SEED=7 npm run test:faults -- test/faults/checker.test.ts */
 const { CHECKER_SEED } = process.env;
 
-test('two instances over a cluster respond as their log allows, whatever fails', async () => {
+test('two instances over a cluster respond as their log allows, under any fault', async () => {
   const seeds = CHECKER_SEED ? [Number(CHECKER_SEED)] : Array.from({ length: SEEDS }, (_, i) => i + 1);
   const systems = await Promise.all(Array.from({ length: CLUSTERS }, fakeCluster));
   for (const system of systems) await system.heal();

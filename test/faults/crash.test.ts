@@ -44,7 +44,7 @@ test('over EventStoreDB, a killed server keeps and lists them, with or without i
 /** The locks that Linux knows, each with the inode of its file. */
 const LOCKS = '/proc/locks';
 
-// Closing one more descriptor of the file would end SQLite's lock on it. Another program that opens and closes
+// Closing a second descriptor of the file would release SQLite's lock on it. Another program that opens and closes
 // the log would then move its write-ahead log into it, under the server.
 test.runIf(existsSync(LOCKS))('after a crash, too, the server has locked its log', async () => {
   const killed = await startServer();

@@ -32,7 +32,7 @@ const append = ({ store }: { store: EventStore }, id: string) =>
   store.append(`plant-alice/${id}`, event(id), NO_STREAM);
 
 describe('a log that turns out to be damaged', () => {
-  test('while it is written accepts no appends any more, and reports it once', async () => {
+  test('found while it is written accepts no more appends, and reports the damage once', async () => {
     const dir = dirWith(3);
     damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
     const opened = await openReporting(dir);
@@ -46,7 +46,7 @@ describe('a log that turns out to be damaged', () => {
     expect(await opened.store.readEvent(3n)).toMatchObject({ position: 3n });
   });
 
-  test('while it is read accepts no appends any more', async () => {
+  test('found while it is read accepts no more appends', async () => {
     const dir = dirWith(3);
     damagePage(join(dir, 'log.db'), 'sqlite_autoindex_events_2');
     const opened = await openReporting(dir);
@@ -102,7 +102,7 @@ describe('a log that was not closed', () => {
     expect(await refusal(dir)).toMatch(/log\.db: .*malformed/);
   });
 
-  test('accepts no appends any more once other damage is found, also after the next start', async () => {
+  test('accepts no more appends once other damage is found, also after the next start', async () => {
     const { dir, file } = await crashed(1, { closed: 2_000 });
     damageFirstRows(file, 'events');
     for (let i = 0; i < 2; i++) {

@@ -12,7 +12,7 @@ const AT_ONCE = 16;
 const HOST = 'Host: plants\r\nConnection: close\r\n';
 const JSON_TYPE = 'Content-Type: application/json\r\n';
 const known = `Authorization: ${await bearer('mallory')}\r\n`;
-/** An invalid plant, so that undamaged requests create none. */
+/** An invalid plant, so that undamaged requests create no plants. */
 const BODY = 'Content-Length: 26\r\n\r\n{"id":"one","name":"Fern"}';
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n5\r\n{"id"\r\n15\r\n:"one","name":"Fern"}\r\n0\r\n\r\n';
 
@@ -102,7 +102,7 @@ test(`${REQUESTS} damaged requests get an error body or are disconnected, and ch
   const statuses: Record<number, number> = {};
   let withoutResponse = 0;
 
-  /** Waits for the responses to later requests: then the server is waiting for more of this one. */
+  /** Waits for the responses to later requests: then the server is waiting for the rest of this one. */
   async function laterRequests(): Promise<void> {
     for (let i = 0; i < 3; i++) await (await fetch(`${url}/health/live`)).text();
   }

@@ -16,7 +16,7 @@ describe('a checkpoint', () => {
   const LARGE_PLANTS = 1_300;
   const NAME = 'x'.repeat(60_000);
 
-  /** Creates large plants with ten requests at a time, until one fails; `created` gets the IDs of the others. */
+  /** Creates large plants, ten requests at a time, until a request fails; `created` gets the IDs of created plants. */
   async function fill(
     { create }: ReturnType<ReturnType<typeof client>>,
     created: number[] = [],

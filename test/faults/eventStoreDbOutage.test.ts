@@ -87,7 +87,7 @@ test('a server that becomes unavailable later makes a POST 503, and a list if it
 });
 
 describe('a view is not rebuilt', () => {
-  test('when the service starts on a node that was the leader before; it waits for the log', async () => {
+  test('when the service starts on a former leader; it waits for the log', async () => {
     const { first, second, elect, url } = await cluster({ shared: false });
     const id = randomUUID();
     for (const node of [first, second]) node.write('begun', { id });

@@ -67,7 +67,7 @@ describe('an append', () => {
     expect(append.at - since).toBeGreaterThanOrEqual((timeoutMs * 4) / 5 - LONGEST_DELAY_MS);
   });
 
-  test('to a cluster whose leader is isolated goes to the next one', async () => {
+  test('to a cluster whose leader is isolated goes to the next leader', async () => {
     const clock = slowClock();
     const { first, second, elect, url } = await cluster({ shared: false });
     for (const node of [first, second]) node.write('begun', { id: randomUUID() });
@@ -179,7 +179,7 @@ test('a dropped subscription is resubscribed, with the reason in one log line', 
   expect(drops().length).toBeLessThanOrEqual(server.calls.subscribe - 1);
 });
 
-describe('a node that was the leader before, and does not know yet that it is not,', () => {
+describe('a former leader that does not know yet that it has lost its role,', () => {
   async function overPausedLeader() {
     const clock = slowClock();
     const { first, second, elect, url } = await cluster({ shared: false });
@@ -198,7 +198,7 @@ describe('a node that was the leader before, and does not know yet that it is no
 
   type Paused = Awaited<ReturnType<typeof overPausedLeader>>;
 
-  /** The outcome of a read, whose time passes once the node has responded. */
+  /** The outcome of a read whose timeout passes after the node has responded. */
   async function timedOut({ clock, first }: Paused, reading: Promise<unknown>): Promise<unknown> {
     let isOver = false;
     const over = (): void => {
@@ -309,7 +309,7 @@ describe('the last position', () => {
   });
 });
 
-test('a cluster that loses its leader continues appends and subscriptions on the next one, and logs it', async () => {
+test('a cluster that loses its leader continues appends and subscriptions on the next leader, and logs it', async () => {
   const { first, second, elect, url } = await cluster({ shared: true });
   const onLeaderChange = vi.fn();
   const observer: StoreObserver = {

@@ -32,7 +32,7 @@ async function overSecured() {
   return { server, clock, service, bob, refusals, refused };
 }
 
-test('an account that may not append is reported by the first POST until one succeeds, and each one is tried', async () => {
+test('an account that may not append is reported once until a POST succeeds, and each POST is tried', async () => {
   const { server, clock, service, bob, refusals, refused } = await overSecured();
   server.readers.add('admin');
   await refused(1);

@@ -94,7 +94,7 @@ async function runWith({ file, call, error, when }: Fault, original: string | un
   const [stdout, stderr] = [server.stdout(), server.stderr()];
   const ended = stdout.split('\n').filter((line) => line.includes('"level":60'));
 
-  // It goes on, or ends with one message.
+  // The process continues, or ends with one message.
   expect(stderr).not.toMatch(STACK);
   expect(stdout).not.toMatch(/uncaught exception|unhandled rejection/);
   if (!started) expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^[^\n]+\n$/) });

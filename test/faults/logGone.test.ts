@@ -102,7 +102,7 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
     expect(contents(dir)).toEqual(before);
   });
 
-  test('that is gone is refused also if what is left cannot be read', async () => {
+  test('that is missing is refused even if the remaining files cannot be read', async () => {
     for (const name of ['view.db', 'merkleTree.db', 'checkpoint-0123abcd']) {
       const dir = tempDir();
       writeFileSync(join(dir, name), 'damaged');
@@ -120,7 +120,7 @@ test('a copy is not made beside files of another log', async () => {
   expect(contents(other)).toEqual(before);
 });
 
-test('a first start that ended before its log had an event is followed by another one', async () => {
+test('a first start that ended before its log had an event can be repeated', async () => {
   const dir = tempDir();
   for (const name of ['log.db', 'view.db', 'merkleTree.db']) writeFileSync(join(dir, name), '');
   const first = await startServiceWithTree({ DATA_DIR: dir });

@@ -17,7 +17,7 @@ test('the metrics of a view count a rebuild, but not a new view', async () => {
   const first = await start({ DATA_DIR, MERKLE_TREE: 'on' });
   await first.as('alice').create(1, FERN);
   await first.as('alice').list();
-  // The receipt waits for the tree: one without events is not rebuilt.
+  // The receipt waits for the tree: an empty tree would not be rebuilt.
   expect((await first.as('alice').request('/proofs/plants?id=1')).status).toBe(200);
   expect(await rebuilds(first.metricsUrl)).toEqual(ofEachView(0));
   await first.close();

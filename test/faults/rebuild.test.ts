@@ -15,7 +15,7 @@ import { verifyDir } from '../support/verifyDir.ts';
 
 const REBUILD = [NODE, MAIN, 'rebuild'];
 const PLANTS = 20_000;
-/** The checkpoint of the old view, which distinguishes it from a new one. */
+/** The checkpoint of the old view, which distinguishes it from the new view. */
 const OLD = 100;
 
 const viewIn = (dir: string): string => join(dir, 'view.db');
@@ -50,7 +50,7 @@ const LIFETIMES_MS = [
 test('a rebuild killed at random moments leaves the old or the new view, and the next server lists all plants', async () => {
   const [original, dir] = [await dirWithOldView(), tempDir()];
   let oldViews = 0;
-  // Until at least one was killed before its end, however slow this process is.
+  // Until at least one rebuild was killed before its end, on a machine of any speed.
   for (let i = 0; i < LIFETIMES_MS.length || oldViews === 0; i++) {
     for (const name of readdirSync(original)) cpSync(join(original, name), join(dir, name));
     const rebuilding = start({ command: REBUILD, env: { DATA_DIR: dir } });

@@ -15,7 +15,7 @@ const LONGEST_DELAY_MS = 3_000;
 
 const logIdIn = (response: Response): string => positionIn(response).split('.')[0] ?? '';
 
-/** A log with the first events of another one. */
+/** A log with the first events of another log. */
 const backupOf = ({ all }: FakeLog, count: number): FakeLog => {
   const backup = new FakeLog();
   for (const event of all.slice(0, count)) backup.append(event.stream, event);

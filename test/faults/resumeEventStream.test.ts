@@ -12,7 +12,7 @@ const MAX_BYTES_OF_CONNECTION = 6_000;
 /** While plants are posted. */
 const MIN_CUTS = 8;
 
-/** A client whose connection is cut each time after one of `cuts`, in bytes, and which resumes with the last received ID. */
+/** A client that resumes with the last received ID. Its connections are cut after the sizes in `cuts`, in bytes. */
 function readWithCuts(url: string, token: string, cuts: number[]) {
   const messages: Message[] = [];
   const done = { cuts: 0 };
@@ -79,7 +79,7 @@ async function overEmbeddedLog() {
   return [service, service] as const;
 }
 
-/** Two instances, one for writes and the other for reads. */
+/** Two instances, the first for writes and the second for reads. */
 const overEventStoreDb = async () => twoInstances((await startFakeServer()).url);
 
 test.each([

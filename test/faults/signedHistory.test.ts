@@ -68,7 +68,7 @@ function replace(dir: string, names: readonly string[]): void {
   appendTo(dir, ...plants(names));
 }
 
-// The signer reads the tree, whatever the event store; merkleTree.test.ts has the tree of an EventStoreDB.
+// The signer reads the tree of any event store; merkleTree.test.ts has the tree of an EventStoreDB.
 test.each<[what: string, change: typeof rewrite, names: string[]]>([
   ['an altered last event', rewrite, ['Fern', 'Moss', 'Elm']],
   ['its last event removed', rewrite, ['Fern', 'Moss']],
@@ -131,7 +131,7 @@ test('the operator goes on with another key and origin, or restores the log', as
 });
 
 describe('a service', () => {
-  test('rebuilds a tree whose file was altered consistently, and signs what it has signed', async () => {
+  test('rebuilds a tree whose file was altered consistently, and signs the same root again', async () => {
     const dir = logWith({ events: 300 });
     const note = await signed({ DATA_DIR: dir });
     const forged = tempDir();

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, smallDisk } from '../support/disk.ts';
 import { MAIN, NODE, ROOT, signalGroup } from '../support/process.ts';
 
-/** Requests whose log lines are more than a pipe and the queue of lines hold. */
+/** Requests with more log lines than a pipe and the queue can hold. */
 const REQUESTS = 200;
 const LONG_PATH = `/${'x'.repeat(15_000)}`;
 /** Throws an uncaught exception on SIGUSR2. */

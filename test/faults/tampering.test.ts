@@ -282,7 +282,7 @@ describe('the expected root', () => {
       const rule =
         '--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file with a checkpoint';
       expect(await verify(home(), expected)).toEqual(
-        failure(`${rule}; there is no file ${JSON.stringify(expected)}.`),
+        failure(`${rule}; the file ${JSON.stringify(expected)} does not exist.`),
       );
     },
   );

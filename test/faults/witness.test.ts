@@ -40,7 +40,7 @@ function killedWitness() {
   };
   return {
     cosigned,
-    /** Starts it, and finds its latest checkpoint among those that were submitted. */
+    /** Starts the witness, and finds its latest checkpoint among the submitted ones. */
     async start(script = '') {
       const node = [NODE, `--import=data:text/javascript,${encodeURIComponent(script)}`, BIN];
       const command = [...node, 'witness', '--name', log.WITNESS.name, ...files, '--port', '0'];

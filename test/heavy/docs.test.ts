@@ -25,7 +25,7 @@ const blocks = (language: string, page = PAGE): string[] =>
   [...page.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block = '']) =>
     of === language ? [block] : [],
   );
-// In the order of the page, which is the order of its tests: some commands use what earlier ones have written.
+// In the order of the page, which is the order of its tests: some commands use the output of earlier commands.
 const [SETUP = '', EVENTS = '', NEWEST = '', CHECK = '', VERIFY = '', PROVE = '', RECEIPT = '', TOOLS = ''] =
   blocks('sh');
 const [FORK = '', CHECK_FORK = ''] = blocks('sh', ALARMS);

@@ -38,7 +38,7 @@ beforeAll(() => {
   };
 });
 
-/** A package's tarball, and those of our packages that it requires. */
+/** The tarballs of a package and of our packages that it requires. */
 function required(name: string): string[] {
   const ours = Object.keys(manifestOf(name).dependencies ?? {}).filter((other) =>
     other.startsWith('@event-sourced/'),

@@ -9,7 +9,7 @@ import { created } from '../support/created.ts';
 
 const NONE = new Set<string>();
 
-/** A view with these events, of which the first ones are saved. */
+/** A view with these events; the first ones are saved. */
 function view(
   events: readonly RecordedEvent[] = [],
   saved = 0,

@@ -17,7 +17,7 @@ export async function auditorOf({ dir, url }: Service) {
     const args = ['--url', at, '--key', key, '--state', state, '--once'];
     return runCommand(['monitor', ...args], { token });
   };
-  /** The output of a monitor that finds nothing, once the tree has as many events. */
+  /** The output of a monitor that finds nothing, when the tree has this number of events. */
   const monitored = async (size: number): Promise<string> => {
     const headers = { authorization: `Bearer ${token}` };
     const checkpoint = async () => (await fetch(`${url}/checkpoint`, { headers })).text();

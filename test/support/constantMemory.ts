@@ -87,7 +87,7 @@ export async function constantMemory({ plants, species, room, heap }: Size): Pro
       expect(server.stdout()).not.toMatch(/"level":[56]0/);
     });
 
-    test.runIf(heap)('receives all but one of them with a Link to the last one', async () => {
+    test.runIf(heap)('receives all but one of them with a Link to the last page', async () => {
       const response = await as('alice').get(`?limit=${plants - 1}`);
       const [, link = ''] = /^<(plants\?.+)>; rel="next"$/.exec(response.headers.get('link') ?? '') ?? [];
       const { count, end } = await readList(response);

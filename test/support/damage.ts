@@ -7,7 +7,7 @@ export function damagePage(file: string, name: string): void {
   fill(file, rootpage, size);
 }
 
-/** The same with the first page of rows of a table that has many: a start does not read it. */
+/** The same for the first page of rows of a table with many rows: a start does not read this page. */
 export function damageFirstRows(file: string, table: string): void {
   using db = new DatabaseSync(file, { readOnly: true });
   const leaves = db.prepare("SELECT pageno, pgsize FROM dbstat WHERE name = ? AND pagetype = 'leaf' LIMIT 1");

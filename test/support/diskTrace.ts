@@ -32,7 +32,7 @@ export const tracedPid = (trace: string): number => Number.parseInt(readFileSync
 
 type Call = { name: string; args: string; result: number; from: number; to: number };
 
-/** The successful calls of a trace, in the order in which they end, and those that a kill interrupted. */
+/** The successful calls of a trace, in the order of their ends, and calls that a kill interrupted. */
 function callsIn(trace: string): { ended: Call[]; interrupted: Call[] } {
   const ended: Call[] = [];
   const unfinished = new Map<string, { text: string; from: number }>();

@@ -22,7 +22,7 @@ export type Cut = {
 
 type Chance = (kind: keyof Cut['writeBack']) => boolean;
 
-/** Bytes with a size; what is beyond the size is zero, or not yet visible on the disk. */
+/** Bytes with a size; bytes beyond the size are zero, or not on disk yet. */
 class Content {
   bytes = Buffer.alloc(0);
   size = 0;

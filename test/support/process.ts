@@ -107,7 +107,7 @@ export async function run(options: Options, input = ''): Promise<Ended & { stdou
   return { ...ended, stdout: started.stdout(), stderr: started.stderr() };
 }
 
-/** Whether a command works here; prints one line if it does not. */
+/** Whether a command works on this machine; prints a line if it does not. */
 export function canRun(what: string, [file = '', ...args]: readonly string[]): boolean {
   const works = spawnSync(file, args, { timeout: 120_000 }).status === 0;
   if (!works)

@@ -113,7 +113,7 @@ function isWritten(step: Step): boolean {
     .equals(step.bytes);
 }
 
-/** Expects that the steps give the files that are there, so that no change has escaped the recording. */
+/** Expects that the steps reproduce the existing files, so that no change has escaped the recording. */
 function expectCompleteRecording(root: string, steps: readonly Step[]): void {
   const everything = { line: Number.POSITIVE_INFINITY, sectorBytes: 4096, random: { next: () => 0 } };
   const disk = new Disk(root, steps, { ...everything, writeBack: { content: 0, entries: 0 } });

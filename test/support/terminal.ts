@@ -1,6 +1,6 @@
 import { canRun } from './process.ts';
 
-/** A command on its own terminal, 80 columns wide: what is written to its stdin is typed there. */
+/** A command on its own terminal, 80 columns wide; text written to its stdin is typed there. */
 export const onTerminal = (command: readonly string[]): string[] => {
   const quoted = command.map((part) => `'${part}'`).join(' ');
   return ['script', '-qec', `stty cols 80; exec ${quoted}`, '/dev/null'];

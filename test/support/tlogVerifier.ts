@@ -59,7 +59,7 @@ export function entriesIn(bundle: Buffer): Buffer[] {
   return entries;
 }
 
-/** The paths of the tiles of a tree: those of a level, with the range of leaves under each hash. */
+/** The paths of the tiles of a tree by level, with the range of leaves under each hash. */
 export function tilesOf(
   size: number,
 ): { path: string; level: number; hashes: [start: number, end: number][] }[] {

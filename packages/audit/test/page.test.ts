@@ -61,7 +61,7 @@ test.each([
   expect(statesAt(changes, time, evolve)).toEqual(states);
 });
 
-test('bars have every event once, in ranges of one length without gaps', () => {
+test('bars count every event once, in ranges of equal length without gaps', () => {
   const DAY_MS = 86_400_000;
   const YEARS_0_AND_9999 = [Date.parse('0000-01-01T00:00Z'), Date.parse('9999-12-31T23:59Z')];
   for (const times of [[0], [5, 5, 5], [0, 59_999], [3, 40 * DAY_MS, DAY_MS], YEARS_0_AND_9999]) {

@@ -25,7 +25,7 @@ test('a body is what its pieces are together, however it was cut', async () => {
   );
 });
 
-test('a body of 60 KiB in pieces of a byte is read, one of a byte more is 41301', async () => {
+test('a body of 60 KiB in pieces of one byte is read; a byte more is 41301', async () => {
   const bytes = Array.from({ length: MAX_BODY_BYTES }, (_, i) => Buffer.of(i % 256));
   expect(await bodyOf(bytes)).toEqual(Buffer.concat(bytes));
   await expect(bodyOf([...bytes, Buffer.of(0)])).rejects.toMatchObject({ code: 41301 });

@@ -15,7 +15,7 @@ const chunked = (body: string): string =>
 const LAST = get('/last', 'Connection: close\r\n');
 const FIELDS = Array.from({ length: 900 }, (_, i) => `${i}:\r\n`).join('');
 const LARGEST_BODY = 'x'.repeat(60 * 1024);
-/** As many as one read may have, and more. */
+/** More requests than a single read can have. */
 const MANY = get('/').repeat(20_000);
 
 /** Resolves when the server has ended or reset a connection. */
@@ -24,7 +24,7 @@ const closed = (socket: Socket): Promise<void> =>
 
 type Server = ReturnType<typeof boundedServer>;
 
-/** A server that holds all requests but those of `/other`, and counts those that it has parsed. */
+/** A server that holds all requests except for `/other`, and counts parsed requests. */
 async function serve({ prepare = (_server: Server): void => {}, maxConnections = 1_000 } = {}) {
   const held: { request: IncomingMessage; response: ServerResponse }[] = [];
   const counts = { parsed: 0, waiting: 0, refused: 0 };
@@ -105,7 +105,7 @@ test('small requests may be pipelined, also with bodies of unknown length', asyn
   expect(bodies).toEqual(Array.from({ length: 12 }, (_, i) => i));
 });
 
-test('one request may be as large as any', async () => {
+test('a single request may have the maximum size', async () => {
   const { open, next } = await serve();
   const socket = open();
   for (const bytes of [get('/', FIELDS), post(LARGEST_BODY), get('/', FIELDS)]) {
@@ -135,7 +135,7 @@ test.each([
   await expect.poll(() => counts.waiting, { timeout: 5_000 }).toBe(1);
 });
 
-test('of small requests with bodies, one is answered per turn of the event loop', async () => {
+test('small requests with bodies are answered one per turn of the event loop', async () => {
   const { open, counts, isAnswered } = await serve();
   const socket = open();
   socket.write(post('x', '/other').repeat(20_000));

@@ -65,7 +65,7 @@ test('connections that pipeline requests, and read nothing, do not keep Promethe
   expect(reads).toBeLessThan(45 * 400);
 });
 
-test('a connection too many closes the oldest one', async () => {
+test('a connection above the limit closes the oldest one', async () => {
   const url = await serve();
   const closed: number[] = [];
   for (let i = 0; i <= 40; i++) (await connected(url)).resume().once('end', () => closed.push(i));

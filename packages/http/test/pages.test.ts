@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { servePage } from '../src/pages.ts';
 import { openServer } from './openServer.ts';
 
-/** A server with two pages, of which one has images in its style sheet, and another route. */
+/** A server with another route and two pages; one page has images in its style sheet. */
 async function server() {
   const app = await openServer();
   const readFiles = () => [{ path: '', type: 'text/html', body: '' }];

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { limitRate } from '../src/rateLimit.ts';
 import { openServer } from './openServer.ts';
 
-test('of more users than are counted, the one with the oldest request is forgotten', async () => {
+test('above the maximum number of users, the user with the oldest request is evicted', async () => {
   const app = await openServer();
   app.addHook('onRequest', async (request) => {
     request.user = String(request.headers.user);

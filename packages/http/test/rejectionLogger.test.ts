@@ -2,7 +2,7 @@ import { stopClock } from '@event-sourced/testing/clock';
 import { expect, test, vi } from 'vitest';
 import { rejectionLogger } from '../src/rejectionLogger.ts';
 
-test('requests that are refused for the same reason are one line a second, with their count', () => {
+test('requests that are rejected for the same reason share one line per second, with their count', () => {
   stopClock();
   const lines: unknown[] = [];
   const logger = { error: (line: unknown) => void lines.push(line) };

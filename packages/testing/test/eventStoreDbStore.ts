@@ -44,7 +44,7 @@ export async function subscribed(url: string, options: Parameters<typeof open>[1
   };
 }
 
-/** Two nodes, and a function that elects one or none of them. */
+/** Two nodes, and a function that elects a leader, or none. */
 export async function cluster(logs: { shared: boolean }) {
   const first = await startFakeServer();
   const second = await startFakeServer(logs.shared ? { log: first.log } : {});

@@ -12,7 +12,7 @@ export async function signingKey(alg: 'RS256' | 'ES256') {
 }
 export type SigningKey = Awaited<ReturnType<typeof signingKey>>;
 
-/** What the service needs of an identity provider: a key set, and JWTs. test/clients has a real one. */
+/** A minimal identity provider: a key set, and JWTs. test/clients uses a real one. */
 export async function startIdentityProvider({ alg, kid, privateKey, public: jwk }: SigningKey, atPort = 0) {
   const keys = JSON.stringify({ keys: [jwk] });
   const { port, close } = await listen((_request, response) => response.end(keys), atPort);

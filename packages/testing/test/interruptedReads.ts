@@ -17,7 +17,7 @@ export const openOnFake: Open = async (again) => {
 
 type Interrupt = (server: FakeEventStoreDb, store: EventStore) => unknown;
 
-/** Interrupts the reads of a store, which knows its log ID, once all have paused but those that had one event to read. */
+/** Interrupts the reads of a store that knows its log ID, when all reads of more than one event have paused. */
 function interruptedBy(interrupt: Interrupt): Interrupted {
   return async (store, after, start) => {
     const server = servers.get(store) as FakeEventStoreDb;

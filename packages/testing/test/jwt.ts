@@ -1,6 +1,6 @@
 import { type KeyObject, sign } from 'node:crypto';
 
-/** A JWT assembled from its parts (RFC 7515 section 3.1), so that each of them can be invalid. */
+/** A JWT assembled from its parts (RFC 7515 section 3.1), so that each part can be invalid. */
 export function jwt(header: object, claims: object, signature: (input: Buffer) => Buffer): string {
   const base64url = (part: object): string => Buffer.from(JSON.stringify(part)).toString('base64url');
   const input = `${base64url(header)}.${base64url(claims)}`;

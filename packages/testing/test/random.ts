@@ -19,7 +19,7 @@ export class Random {
     return Math.floor(this.next() * end);
   }
 
-  /** Random numbers of their own, by the next one of these. */
+  /** An independent generator, seeded with the next number of this one. */
   fork(): Random {
     return new Random(this.below(2 ** 31));
   }

@@ -22,7 +22,7 @@ export async function listen(handler: RequestListener, port = 0) {
   return { port: (server.address() as AddressInfo).port, server, close };
 }
 
-/** A connection whose end is not the end of what it sends. */
+/** A connection that keeps sending after the server has ended its side. */
 function open(url: string): Socket {
   const { hostname: host, port } = new URL(url);
   const socket = connect({ host, port: Number(port), allowHalfOpen: true });

@@ -14,7 +14,7 @@ export async function refusalIn(response: Response): Promise<{ error: number; me
   return body;
 }
 
-/** The status of a response and its headers, without those that change from one response to the next. */
+/** The status and the headers of a response, except headers that differ between responses. */
 export function fixedParts({ status, headers }: Response, ...changing: string[]) {
   changing.push('date', 'request-id', 'connection', 'keep-alive', 'transfer-encoding');
   return { status, headers: [...headers].filter(([name]) => !changing.includes(name)) };

@@ -50,7 +50,7 @@ export const openOver = (url: string, prefix = STREAMS.prefix): Promise<EventSto
 /** The log of a connection string, until the end of the test. */
 export const overFakeServer = (url: string) => closedAtEnd(openOver(url));
 
-/** A data directory with this number of events of unknown type in its log, those of appendMany. */
+/** A data directory whose log has this number of events of unknown type, appended by appendMany. */
 export const dirWith = (events: number): string =>
   logWith({ events, after: -1, type: 'Written', user: "'u' || (id % 7)" });
 
@@ -93,7 +93,7 @@ export async function refusal(copying: Promise<unknown>): Promise<string> {
   return (outcome as Error).message;
 }
 
-/** The settings of an empty log, and a function that writes an event of another category if it can have one. */
+/** The settings of an empty log, and a function that writes an event of another category, if the store supports that. */
 export async function emptyLog(kind: 'the embedded log' | 'EventStoreDB') {
   const DATA_DIR = tempDir();
   if (kind === 'the embedded log') return { env: { DATA_DIR }, writeOther: () => {} };

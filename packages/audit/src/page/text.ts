@@ -35,8 +35,8 @@ export function beginning(text: string, length: number): string {
 }
 
 /**
- * Milliseconds since 1970 of an RFC 3339 time; NaN if it is none. As on the server, further digits are dropped, and a leap
- * second is the one before it.
+ * Parses an RFC 3339 time to milliseconds since 1970; NaN for other values. Like on the server, it is rounded down, and a
+ * leap second counts as the second before.
  */
 export const parseTime = (text: unknown): number =>
   typeof text === 'string'

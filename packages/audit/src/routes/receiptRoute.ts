@@ -10,7 +10,7 @@ import { described, requireAuditScope, TEXT, text } from './schemas.ts';
 
 type Query = { id: string; user?: string };
 
-/** GET /proofs/…s: the receipt for the first event of an entity's stream, in the format https://c2sp.org/tlog-proof. */
+/** GET /proofs/…s: the receipt for the first event of an entity's stream, a https://c2sp.org/tlog-proof. */
 export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
   const { log, fairQueue, domain, examples, errors } = options;
   const { streams } = domain;

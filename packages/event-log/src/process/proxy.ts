@@ -1,14 +1,14 @@
 import { setGlobalProxyFromEnv } from 'node:http';
 
 /**
- * Sends the requests of `fetch` through the proxy of HTTPS_PROXY or HTTP_PROXY, if it is set, except to the hosts of NO_PROXY.
+ * Sends the requests of `fetch` through the proxy in HTTPS_PROXY or HTTP_PROXY, if set, except to hosts in NO_PROXY.
  * @throws Error if the proxy is not a URL
  */
 export function useProxyOfEnv(): void {
   try {
     setGlobalProxyFromEnv();
   } catch {
-    // The message of Node has the URL, which may have a password.
+    // Node's message contains the URL, which may have a password.
     throw new Error('HTTPS_PROXY and HTTP_PROXY must be URLs, such as http://proxy.example:3128');
   }
 }

@@ -5,7 +5,7 @@ import type { View } from './view.ts';
 /** An acknowledged write. After a reset of the view it is ignored: its position may no longer exist. */
 type Acknowledged = { logId: string; position: Position; resets: number };
 
-/** The number of users whose writes are tracked per view; beyond it, every user waits for the oldest untracked write. */
+/** The number of users whose writes are tracked per view; beyond it, all users wait for the oldest untracked write. */
 const MAX_USERS = 100_000;
 
 /**

@@ -54,7 +54,7 @@ describe('a copy to EventStoreDB', () => {
     expect(await everything(to)).toEqual(before);
   });
 
-  test('rejects a target with the same events and one more', async () => {
+  test('rejects a target with the same events and an additional one', async () => {
     const { from, to, fake } = await embeddedToFake();
     writeTo(fake, ...PLANTS);
     const { position } = fake.write('plant-mallory/1', named('other'));
@@ -122,7 +122,7 @@ test('a source that grows during the copy is reported, and a second copy adds th
   expect(await copyLog({ from, to })).toEqual({ events: 11, copied: 1 });
 });
 
-describe('an event that cannot be copied exactly is reported, and no later one is copied:', () => {
+describe('an event that cannot be copied exactly is reported, and ends the copy:', () => {
   const NOT_NEXT =
     'its stream is not at the preceding revision: another program writes to the target, or the source has lost earlier events of the stream';
   const DEEP = `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`;

@@ -70,7 +70,7 @@ const openings = () => {
   return calls.mock.calls;
 };
 
-test('as long as the server has never responded, a failed call names what to check', async () => {
+test('while the server has never responded, a failed call names what to check', async () => {
   const clock = slowClock();
   const server = await startFakeServer();
   server.freeze();
@@ -91,7 +91,7 @@ test('as long as the server has never responded, a failed call names what to che
   });
 });
 
-test('a connection to a server that has responded to an earlier one ends soon without a first reply', async () => {
+test('a later connection to a server that has responded before ends soon without a first reply', async () => {
   const clock = slowClock();
   const server = await startFakeServer();
   const opened = openings();

@@ -27,7 +27,7 @@ test.each<[string, EventToWrite]>([
   expect([page?.events.length, page?.isEnd]).toEqual([2, false]);
 });
 
-test('an event whose data is nested too deeply to be sent between threads has none', async () => {
+test('data that is nested too deeply to be sent between threads is omitted', async () => {
   const { reader } = await readerOf([{ data: '{"1":'.repeat(20_000) + '{}'.padEnd(20_002, '}') }, {}]);
   const { events = [], isEnd } = (await reader.page({ after: START, ...ALL })) ?? {};
   expect([events[0]?.data, events[1]?.data, isEnd]).toEqual([undefined, {}, true]);
@@ -46,7 +46,7 @@ test('data that is not JSON is bytes, and malformed JSON is its text', async () 
 });
 
 describe('a page of a prefix', () => {
-  test('has only what the server sends for it, and is one read', async () => {
+  test('requests only its own events from the server, in a single read', async () => {
     const { server, reader } = await readerOf([{}, {}, {}]);
     for (let i = 0; i < 1_000; i++) server.write(`other-${i}`);
     server.write('plant-bob/1');

@@ -53,7 +53,7 @@ function subscriber({ shared }: ReturnType<typeof logOf>, position = START) {
   onTestFinished(() => leaving.abort());
   const batches = shared.subscribe({ position, logId: NO_LOG_ID }, leaving.signal);
   const received: bigint[] = [];
-  /** The batch that it waits for: it takes one after the other. */
+  /** The batch that it waits for: it takes batches one after the other. */
   let taking: Promise<boolean> | undefined;
   async function next(): Promise<boolean> {
     const { value } = await batches.next();
@@ -79,7 +79,7 @@ const STEP = fc.oneof(
   fc.record({ leave: fc.nat(5) }),
 );
 
-test('every subscriber gets each event after its position once and in order, whatever others do', async () => {
+test('every subscriber gets each event after its position once and in order, independently of others', async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(1, 50, 512), fc.array(STEP, { maxLength: 20 }), async (size, steps) => {
       const log = logOf(size === 1 ? 50 : size);
@@ -115,7 +115,7 @@ test('every subscriber gets each event after its position once and in order, wha
 });
 
 describe('one subscription to the server', () => {
-  test('is enough for subscribers that follow it, also for one that joins at its end', async () => {
+  test('suffices for all subscribers that keep up, including one that joins at its end', async () => {
     const log = logOf(512);
     log.append(2_000);
     const [first, second] = [subscriber(log), subscriber(log)];

@@ -91,7 +91,7 @@ describe('a replay', () => {
     );
   });
 
-  test('ends at the end of the log at its start, whatever is appended meanwhile', async () => {
+  test('ends at the end that the log had at the start, even if events are appended meanwhile', async () => {
     const appended = EVENTS.map((event) => ({ ...event, position: event.position + END }));
     for (const size of [1, 3, 5, 100]) {
       const { log, seen } = logOf([...EVENTS, ...appended], [size]);
@@ -114,7 +114,7 @@ describe('a replay', () => {
     expect(seen).toEqual({ read });
   });
 
-  test('can start at the end of the log, also of an empty one, but not beyond', async () => {
+  test('can start at the end of a log, even an empty one, but not beyond', async () => {
     expect(await all(logOf([], [1], { end: 0n }).log)).toEqual([]);
     const { log, seen } = logOf(EVENTS);
     expect(await all(log, { after: `${END}` })).toEqual([]);
@@ -133,7 +133,7 @@ test.each([{}, { after: '2' }, { limit: '0' }, { id: '1', type: 'PlantMoved' }])
   },
 );
 
-test('a user whose streams start with the name of another is another', async () => {
+test('a user is distinguished from a user whose name is a prefix', async () => {
   const ofOther = { ...(EVENTS[0] as RecordedEvent), stream: 'plant-b/c/1' };
   const many = Array.from({ length: 1_200 }, (_, i) => ({ ...ofOther, position: BigInt(i + 1) }));
   for (const events of [[ofOther], many]) {

@@ -84,7 +84,7 @@ describe('a reader of the embedded log beside its server', () => {
     expect(await log.lastPosition()).toBe(2n);
   });
 
-  test('finds the rare events of a prefix in one page, those of many page by page', async () => {
+  test('finds a few events of a prefix in one page, and many events page by page', async () => {
     const { file, log } = await both();
     const insert = openWriter(file).prepare(`
       WITH RECURSIVE ids(n) AS (SELECT ? UNION ALL SELECT n + 1 FROM ids WHERE n < ?)

@@ -37,7 +37,7 @@ test('users take turns in rotation', async () => {
   expect(await taken(new FairQueue(), callers)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
 });
 
-test('a caller that asks again and again has one turn, and then the other users have theirs', async () => {
+test('a caller that repeatedly requests turns gets one, then the other users get theirs', async () => {
   const fairQueue = new FairQueue();
   const order: string[] = [];
   const repeat = async (user: string, times: number): Promise<void> => {

@@ -150,8 +150,8 @@ test('a view is rebuilt if its log is replaced by an older backup', async () => 
   expect(logged.join()).toContain('the log has lost events, as after a restore');
 });
 
-describe('a view of which a commit fails', () => {
-  /** A view of two plants, which is read, on a stopped clock; the next commit, that of the second one, fails. */
+describe('a view whose commit fails', () => {
+  /** A readable view of two plants on a stopped clock; the next commit, for the second plant, fails. */
   async function failing() {
     stopClock();
     const dir = tempDir();
@@ -196,7 +196,7 @@ describe('a view of which a commit fails', () => {
   });
 });
 
-test('a view whose file another process is writing catches up once it can be written', async () => {
+test('a view whose file is locked by another process catches up once the file can be written', async () => {
   const dir = tempDir();
   const store = await openIn(dir);
   const { follower, view } = await followIn(dir, store);
@@ -250,7 +250,7 @@ test('a failed subscription is retried', async () => {
   expect(subscribe).toHaveBeenCalledTimes(3);
 });
 
-/** A store whose log has an identity and events only once the test gives them. */
+/** A store whose log has no identity and no events until the test sets them. */
 function givenStore() {
   const log = { id: '', batches: [] as Batch[] };
   let given = Promise.withResolvers<void>();

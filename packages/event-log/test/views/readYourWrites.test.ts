@@ -35,7 +35,7 @@ test('a read of another user does not wait for it', async () => {
   expect(waited).toEqual(['one 0', 'one 0']);
 });
 
-test('the last of the writes acknowledged to a user counts, in whatever order they are', async () => {
+test('the last write acknowledged to a user counts, in any order of acknowledgements', async () => {
   const { one, reads, waited } = twoViews();
   for (const position of [7n, 9n, 8n]) reads.acknowledge('alice', 'log', position);
   await reads.upTo(one.view, 'alice', 'log', 0n);
@@ -68,7 +68,7 @@ test('an acknowledged write does not count for a view that has been reset since'
   expect(waited).toEqual(['one 0', 'other 7']);
 });
 
-test('a view can be read while another one cannot', async () => {
+test('a view can be read while another view cannot', async () => {
   const { one, other, reads, waited } = twoViews();
   other.notReady = 'other has halted';
   await reads.ready(one.view, 'alice');

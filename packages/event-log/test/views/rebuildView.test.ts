@@ -60,7 +60,7 @@ function writeAsAfterCrash(file: string): void {
   for (const [name, bytes] of files) writeFileSync(name, bytes);
 }
 
-/** A view that is saved by `save`, which gets a number from 1; the first one is that of the reset. */
+/** A view that `save` saves; it gets the number of the save, from 1. The first save is that of the reset. */
 const savedBy = (save: (number: number, inFact: () => void, file: string) => void) => (file: string) => {
   const view = ToDoLists.open(file);
   const inFact = view.save.bind(view);

@@ -70,7 +70,7 @@ test.each([0, 3, 7])(
   },
 );
 
-test('more rows than are read together, and large ones, are read', () => {
+test('reads more rows than a chunk has, and large rows', () => {
   const titles = Array.from({ length: 400 }, (_, i) => `${i} ${'ü'.repeat(i % 100 === 50 ? 9_000 : 5)}`);
   const events = titles.map((title, i) => item(i + 1, i % 2 ? 'work' : 'home', title));
   const view = toDoLists(savedLists(events));
@@ -231,7 +231,7 @@ describe('a view whose file', () => {
 });
 
 describe('a commit that fails', () => {
-  /** A view of which all but the last event are saved, and the commit of this one has failed. */
+  /** A view with all events saved except the last one, whose commit has failed. */
   function failed(): { view: ToDoLists; onLost: () => void } {
     const view = toDoLists(undefined, EVENTS);
     view.save();
@@ -251,7 +251,7 @@ describe('a commit that fails', () => {
     expect(view.replaced).toBeUndefined();
   });
 
-  test('is followed by one that has all events that were applied again', () => {
+  test('is followed by a commit with all events, which are applied again', () => {
     const { view } = failed();
     view.apply([IRON], NONE);
     view.save();
@@ -289,7 +289,7 @@ test('another process that writes the file fails a change at once: no request wa
   expect(view.titlesOf('home')).toEqual(['Mop', 'Cook', 'Wash', 'Iron']);
 });
 
-test('a view whose last commit fails is closed', () => {
+test('a view is closed even if its last commit fails', () => {
   const view = toDoLists(undefined, EVENTS);
   failNextCommit(view.db);
   expect(() => view.close()).toThrow('full');

@@ -41,7 +41,7 @@ function foldItems(event: RecordedEvent, items: Rows<Item>): void {
 
 export class ToDoLists extends TableView<Item> {
   static readonly definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
-  /** Its connection, whose commits a test lets fail. */
+  /** The connection of the view; tests make its commits fail. */
   db!: DatabaseSync;
 
   protected override load(db: DatabaseSync): void {

@@ -93,7 +93,7 @@ test('without a configured issuer and audience, tokens need none', async () => {
   expect((await verify(signedJwt(privateKey, { sub: 'alice', exp: claims.exp }))).subject).toBe('alice');
 });
 
-// A signature of 64 bytes leaves four bits of its last character; this one has both characters of base64url.
+// The last character of a 64-byte signature has four spare bits; this signature has both special characters.
 const token = Array.from({ length: 1_000 }, (_, n) => signed({ n })).find(
   (one) => one.includes('-') && one.includes('_'),
 ) as string;
@@ -181,7 +181,7 @@ describe('a verified token', () => {
 
   test('with many scopes takes the space of several', async () => {
     const key = vi.fn(async () => publicKey);
-    // Space for three tokens without scopes, or for one and another with twelve scopes.
+    // Space for three tokens without scopes, or for a token without scopes and a token with twelve.
     const verify = tokenVerifier({
       key,
       algorithms: ['EdDSA'],

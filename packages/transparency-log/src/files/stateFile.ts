@@ -22,10 +22,10 @@ export async function readIfExists(...file: Parameters<typeof readStateFile>): P
   }
 }
 
-/** What else an option may be that names a file with a checkpoint. */
+/** The alternative to a file in an option. */
 const SIZE_AND_ROOT = 'SIZE:ROOT, a number of events and 64 hexadecimal digits,';
 
-/** Reads the file of an option, which should have a checkpoint, without verifying it. @throws Error */
+/** Reads the checkpoint file that an option names, without verifying it. @throws Error */
 export async function readCheckpointFile(
   file: string,
   option = '--expect',

@@ -129,7 +129,7 @@ async function areShown(read: () => Promise<void>, rereading: Rereading): Promis
   }
 }
 
-/** The alarm of a fork: the larger tree begins with `head`. `own` is the root that the smaller tree has at this size. */
+/** The alarm of a fork: the larger tree begins with `head`. `own` is the smaller tree, with its root at this size. */
 async function fork(
   smaller: Received,
   larger: Tree,

@@ -7,7 +7,7 @@ export const RETRY_INTERVAL_MS = 1_000;
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
-/** Repeats reads of tiles that do not match their tree or, on request, are missing. Create one per check: its limit ends every check. */
+/** Repeats reads of tiles that do not match or, with `missing`, do not exist. Create one per check. */
 export class Rereading {
   readonly #options: Options;
   /** The number of failures by the first path that did not match, or was missing. */
@@ -17,7 +17,7 @@ export class Rereading {
     this.#options = options;
   }
 
-  /** Reads and compares tiles. @throws TileMismatch with each response for the first path that never matches; LogUnavailable */
+  /** Reads and compares tiles. @throws TileMismatch with all responses for a path that never matches; LogUnavailable */
   async read<T>(work: () => Promise<T>, { missing = false } = {}): Promise<T> {
     const { sleep, onNotice } = this.#options;
     let first: string | undefined;

@@ -13,8 +13,8 @@ export function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /**
- * Decodes a file whose ends and line ends mail or Windows may have changed: notes and proofs have no carriage return,
- * begin without an empty line, and end with a line feed. @throws NotVerified
+ * Decodes a file, and reverts changes that mail or Windows may have made: notes and proofs have no carriage returns, do
+ * not start with an empty line, and end with a line feed. @throws NotVerified
  */
 export const decodeTextFile = (bytes: Uint8Array): string =>
   decodeUtf8(bytes)

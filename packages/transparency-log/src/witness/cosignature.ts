@@ -21,8 +21,8 @@ export type CosignedCheckpoint = Checkpoint & { time: number };
 const UINT64_BYTES = 8;
 
 /**
- * The cosignatures of a checkpoint, the newest of each key. Signatures of other keys are ignored; those of a type that
- * this version of Node cannot verify, without a time or, in seconds since 1970, after `latest` do not count.
+ * The verified cosignatures of a checkpoint, the newest of each key. Ignores signatures of other keys, signatures that
+ * this version of Node cannot verify, and signatures without a time or, in seconds since 1970, after `latest`.
  * @throws NotVerified if one is invalid
  */
 export function verifyCosignatures(

@@ -37,7 +37,7 @@ function parseWitness(text: string): PolicyWitness {
   return { key, url };
 }
 
-/** Parses a policy without the witnesses whose signatures Node cannot verify; `print` gets their names. @throws Error */
+/** Parses a policy without witnesses whose signatures Node cannot verify; `print` gets their names. @throws Error */
 export function openPolicy(
   { witness = [], quorum }: PolicyOptions,
   print: (line: string) => void,

@@ -65,7 +65,7 @@ describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
   const otherKey = formatVerifierKey(toVerifierKey('w1.example', keyNamed('w4'), 'cosignature'));
 
-  test('a proof whose checkpoint has a quorum of cosignatures is valid, and they are named', async () => {
+  test('a proof whose checkpoint has a quorum of cosignatures is valid, and its witnesses are named', async () => {
     const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
     expect(await proven(proofOf(note), { witness })).toMatch(
       /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
@@ -128,7 +128,7 @@ test.each<[string, string | Buffer, RegExp]>([
   await expect(proven(input)).rejects.toThrow(message);
 });
 
-test('a proof for another size than the expected one is refused, also of a file with a checkpoint', async () => {
+test('a proof for a size other than expected is refused, also if a checkpoint file gives the size', async () => {
   const file = join(tempDir(), 'checkpoint');
   writeFileSync(file, signed({ size: 2, root: head.root }));
   for (const expected of [file, `2:${head.root}`]) {
@@ -141,7 +141,7 @@ test('a proof for another size than the expected one is refused, also of a file 
   }
 });
 
-test('an expected checkpoint that is not one is refused', async () => {
+test('a file of --expect that is not a checkpoint is refused', async () => {
   const file = join(tempDir(), 'checkpoint');
   const refused = (path: string) => expect(proven(consistency, { expect: path })).rejects;
   await refused(file).toThrow(

@@ -28,7 +28,7 @@ describe.each(Object.entries(COMMANDS))('%s', (name, [required, optional]) => {
     expect(options.sort()).toEqual([...names, ...optional, '--help'].sort());
   });
 
-  test('refuses other options, more arguments, and fewer options than it requires, in one line', async () => {
+  test('refuses unknown options, extra arguments and missing options in one line', async () => {
     const password = 'https://a:hunter2@log.example';
     for (const [args, line] of [
       [[...required, '--nosuch'], /--nosuch/],
@@ -41,7 +41,7 @@ describe.each(Object.entries(COMMANDS))('%s', (name, [required, optional]) => {
   });
 });
 
-test('an unknown command is refused in one line, with the known ones', async () => {
+test('an unknown command is refused in one line, which lists the commands', async () => {
   expectRefused(await runCommand(['proof']), /'proof'; the commands are check-proof, monitor, witness/);
   expectRefused(await runCommand(['monitro']), /'monitro'; did you mean monitor\?/);
 });

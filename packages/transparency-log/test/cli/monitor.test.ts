@@ -142,7 +142,7 @@ describe('the command monitor', () => {
     expect(stderr).toMatch(/\nENOSPC: .*\nALARM: fork: .*; the evidence is in .*\n$/);
   });
 
-  test('does not check while another one does with the same state, nor after the alarm of that one', async () => {
+  test('does not check while another monitor uses the same state, nor after its alarm', async () => {
     const [state, one] = [newState(), new FakeLog(entries(20))];
     const http = await serve(one);
     const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
@@ -248,7 +248,7 @@ describe('the command monitor', () => {
     );
   });
 
-  test('compares the log with checkpoints of others, and names the file of one that is of another log', async () => {
+  test('compares the log with checkpoints of others, and names a file with a checkpoint of another log', async () => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
     const files = await Promise.all(
       [new FakeLog(entries(9)), forkOf(10)].map(async (log, i) => {
@@ -275,7 +275,7 @@ describe('the command monitor', () => {
     expect(ms).toBeGreaterThanOrEqual(150_000);
   });
 
-  test('runs a program for an alarm, whose failure hides nothing, and again until it has succeeded', async () => {
+  test('runs a program for an alarm, repeatedly until it succeeds; its failure does not hide the alarm', async () => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
     const program = join(state, '..', 'alarm.sh');
     writeFileSync(program, `#!/bin/sh\ncat > ${state}.mail\nexit 3\n`, { mode: 0o755 });

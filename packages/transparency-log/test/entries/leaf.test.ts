@@ -145,7 +145,7 @@ describe('a leaf has at most 65 535 bytes', () => {
 });
 
 describe('different events have different leaves', () => {
-  /** Results of JSON.parse, bytes and undefined; few of each, so that similar events are generated. */
+  /** Results of JSON.parse, bytes and undefined; few values, so that similar events are generated. */
   const content = fc.letrec<{ any: unknown; json: unknown }>((tie) => ({
     any: fc.oneof(
       { weight: 5, arbitrary: tie('json') },
@@ -172,7 +172,7 @@ describe('different events have different leaves', () => {
   };
   const event = fc.record(part).map((one): RecordedEvent => ({ ...fern, ...one }));
 
-  test('if they differ, even in one field only', () => {
+  test('if they differ, even in a single field', () => {
     const oneFieldDiffers = fc
       .tuple(event, fc.constantFrom('id', 'stream', 'revision', 'type', 'data', 'metadata'), event)
       .map(([one, differs, other]) => [one, { ...one, [differs]: other[differs] }] as const);

@@ -24,7 +24,7 @@ const NONE: ReadonlySet<string> = new Set();
 
 type Options = Partial<Parameters<typeof verifyLog>[0]>;
 
-/** Verifies a log by default as one without gaps, which has one type of events, whose data has a name. */
+/** Verifies a log. By default it has no gaps, and one type of events, whose data has a name. */
 const verify = (log: EventLog, options: Options = {}): Promise<Verification> =>
   verifyLog({
     log,
@@ -211,7 +211,7 @@ test('an event has the problem that the application finds', async () => {
   expect(await problemsOf(log)).toEqual([{ position: 1n, problem: 'it has no name' }]);
 });
 
-test('an event in SKIP_EVENTS is counted and in the root, and its data is no problem', async () => {
+test('an event in SKIP_EVENTS is counted and included in the root, and its data is not checked', async () => {
   const events = [created(1, 'alice', { data: {} }), created(2, 'bob')];
   const skip = new Set([events[0]?.id as string]);
   const expected = { size: 2, root: rootOf(events), skipped: 1, problems: [] };
@@ -237,7 +237,7 @@ describe('revisions', () => {
     expect(await problemsOf(log)).toEqual([{ position: BigInt(position), problem }]);
   });
 
-  test('are valid if and only if those of each stream count from 0 in log order', async () => {
+  test('are valid if and only if each stream counts from 0 in log order', async () => {
     const written = fc.array(fc.tuple(fc.constantFrom('a', 'b'), fc.integer({ min: -1, max: 3 })), {
       maxLength: 7,
     });
@@ -370,7 +370,7 @@ describe('a view', () => {
     expect(views).toEqual({ lists: { upTo: undefined } });
   });
 
-  test('is compared beyond an invalid event, of which it should have no row', async () => {
+  test('is compared beyond an invalid event, for which it must have no row', async () => {
     const malformed = { ...added(81), data: null };
     const { problems } = await verifiedWith(82, { events: EVENTS.with(80, malformed) });
     expect(problems).toEqual([

@@ -22,7 +22,7 @@ function refusal(file: string): UnusableKey {
 }
 
 describe('without a key file', () => {
-  test('one is created with an Ed25519 key pair and access for its owner only, and no other file', () => {
+  test('is created with an Ed25519 key pair and access for its owner only, and no other file', () => {
     const dir = tempDir();
     const file = join(dir, 'key.json');
     const umask = process.umask(0);

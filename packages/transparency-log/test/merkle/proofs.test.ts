@@ -27,7 +27,7 @@ const TEXTS = Array.from({ length: 70 }, (_, i) => `leaf ${i}`);
 const LEAVES = TEXTS.map(leafHash);
 const ROOTS = [...TEXTS, ''].map((_, size) => MTH(TEXTS.slice(0, size)));
 
-/** Hashes of nodes of those trees, and another one. */
+/** Hashes of nodes of these trees, and an unrelated hash. */
 const someHash = fc.constantFrom(...LEAVES.slice(0, 9), ...ROOTS.slice(0, 10), leafHash('none'));
 const somePath = fc.array(someHash, { maxLength: 5 });
 
@@ -161,7 +161,7 @@ describe('a consistency proof', () => {
     }
   });
 
-  test('is invalid backwards, or between different trees of one size', () => {
+  test('is invalid backwards, or between different trees of the same size', () => {
     expect(verifyConsistency(tree(3), tree(0), [])).toBe(false);
     expect(verifyConsistency(tree(5), tree(3), PROOF(3, TEXTS.slice(0, 5)))).toBe(false);
     expect(verifyConsistency({ size: 3, root: rootOf(2) }, tree(3), [])).toBe(false);

@@ -119,7 +119,7 @@ describe('a proof from tiles', () => {
   });
 });
 
-/** Reads the tiles of the tree of `size` leaves; fails for one that it does not have. */
+/** Reads the tiles of the tree of `size` leaves; fails for a tile that the tree does not have. */
 function tilesOf(size: number): ReadTile {
   return (tile) => {
     const { level, index, width } = tile;

@@ -52,7 +52,7 @@ describe('a log that grows', () => {
     );
   });
 
-  test('is read only as far as necessary: what has not changed, and what is new', async () => {
+  test('is read only as far as necessary: new entries, and the tiles that prove consistency', async () => {
     const log = logOf(700);
     await checked(log, stateOf(logOf(600).head()));
     expect(log.read.sort()).toEqual(['0/2', '1/0', 'entries/2']);
@@ -156,7 +156,7 @@ describe('an alarm is raised', () => {
     },
   );
 
-  test('by two roots of one size, also if the checkpoint cannot be kept, or the alarm was prevented by a kill', async () => {
+  test('by two roots of one size, even if the checkpoint cannot be saved, or a kill prevented the alarm', async () => {
     const log = forkOf(300, 7);
     const onReceived = async () => {
       throw new Error('ENOSPC');
@@ -338,7 +338,7 @@ test('an event that is altered after it was checked is found when all are checke
   });
 });
 
-test('a log that is unavailable is no alarm, at whatever request', async () => {
+test('an unavailable log is not an alarm, at any request', async () => {
   for (const method of ['checkpoint', 'tile', 'entries'] as const) {
     const log = logOf(400);
     log[method] = unavailable;
@@ -364,7 +364,7 @@ describe('a checkpoint whose tiles the log does not show', () => {
     expect(shown).toMatchObject({ added: 400, state: { checkpoint: logOf(700).head(), pending: [] } });
   });
 
-  test('must be the beginning of a later one, and not be larger', async () => {
+  test('must be the beginning of a later checkpoint, and not be larger', async () => {
     const state = stateOf(logOf(300).head(), forkOf(400, 350).head());
     const fork = await alarmOf(logOf(500), state);
     expect(fork.message).toMatch(/^fork: the log has signed 400:/);

@@ -67,7 +67,7 @@ export async function alarmOf(...checked: Parameters<typeof check>) {
 
 export const ALL = entries(700);
 export const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
-/** The same events, except for one whose name has another byte. */
+/** The same events, except for a different byte in one name. */
 export const forkOf = (size: number, place: number): FakeLog =>
   new FakeLog(ALL.slice(0, size).with(place, toEntry(place + 1, { name: 'Fren' })));
 
@@ -79,7 +79,7 @@ export const unavailable = async () => {
   throw new LogUnavailable('503');
 };
 
-/** A log with the tiles of one, whose checkpoints are those of others, one after another. */
+/** A log with the tiles of the first log that serves the checkpoints of the other logs, one after the other. */
 export function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tiles: FakeLog): FakeLog {
   const received = [...logs];
   const last = received.at(-1) as FakeLog;
@@ -89,7 +89,7 @@ export function showing(logs: readonly { checkpoint(): Promise<Buffer> }[], tile
 
 export const stating = (head: TreeHead) => ({ checkpoint: async () => Buffer.from(signed(head)) });
 
-/** That the files of an alarm are two signed checkpoints which cannot both be of one log. */
+/** Expects that the files of an alarm are two signed checkpoints that contradict each other. */
 export async function expectFork({ message, files }: Awaited<ReturnType<typeof alarmOf>>): Promise<void> {
   const open = (file: string): Promise<TreeHead> => openCheckpoint(files[file] as string, VERIFIER_KEY);
   const [one, two] = await Promise.all([open('earlier.checkpoint'), open('received.checkpoint')]);

@@ -18,7 +18,7 @@ export const VERIFIER_KEY = toVerifierKey(ORIGIN, KEY);
 /** Before this time, all events of fake logs have occurred. */
 export const NOW = new Date('2026-06-01T00:00:00Z');
 
-/** The entry of a plant's event, one minute after the one before. */
+/** The entry of a plant's event, a minute after the previous one. */
 export function toEntry(number: number, { name = 'Fern', at = '', user = 'alice' } = {}): string {
   const id = `${number.toString(16).padStart(8, '0')}-0000-7000-8000-000000000000`;
   const occurredAt = at || new Date(Date.parse('2026-01-01T00:00:00Z') + number * 60_000).toISOString();

@@ -62,7 +62,7 @@ describe('what others have of the log', () => {
     }
   });
 
-  test('is no alarm, however many checkpoints there are', async () => {
+  test('is not an alarm, for any number of checkpoints', async () => {
     const tree = new MerkleTree();
     const known = entries(1_001).map((entry) => {
       tree.append(leafHash(entry));
@@ -106,7 +106,7 @@ describe('what others have of the log', () => {
       message: expect.stringContaining(`(in ${path})`),
     });
     await expectFork(await alarmOf(forkOf(12, 8), waiting.last));
-    // A quorum has signed it since, so that the larger one does not wait.
+    // A quorum has signed it since, so the larger checkpoint does not wait.
     const now = () => new Date(NOW.getTime() + 301_000);
     const later = { known: received, policy, now };
     expect((await check(cosignedAgo(-300), NEW_STATE, later)).error).toMatchObject({

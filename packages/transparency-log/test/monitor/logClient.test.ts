@@ -47,7 +47,7 @@ test.each([['3600'], ['soon'], [undefined]])('one that says to wait %s is, too',
   expect(requests()).toBe(1);
 });
 
-test('what is read a second time is read past caches', async () => {
+test('a second read of a URL bypasses caches', async () => {
   const controls: unknown[] = [];
   const client = await clientOf(({ headers }, response) => {
     controls.push(headers['cache-control']);
@@ -57,7 +57,7 @@ test('what is read a second time is read past caches', async () => {
   expect(controls).toEqual([undefined, undefined, 'no-cache']);
 });
 
-test('a partial tile that the log has deleted is the beginning of the full one', async () => {
+test('a deleted partial tile is cut from the full tile', async () => {
   const full = new FakeLog(entries(256));
   const http = await serve(full);
   const client = new LogClient({ url: http.url, token: 'secret', signal: new AbortController().signal });
@@ -75,13 +75,13 @@ test('a partial tile that the log has deleted is the beginning of the full one',
   });
 });
 
-test('a checkpoint may have 16 signatures of 5 kB, and as many others', async () => {
+test('a checkpoint may have 16 signatures of 5 kB, and 16 others', async () => {
   const note = 'x'.repeat(2 * 16 * 5_000 * (4 / 3));
   const client = await clientOf((_, response) => response.setHeader('content-type', 'text/plain').end(note));
   expect(String(await client.checkpoint())).toBe(note);
 });
 
-test('what is shown may have no media type, and come in pieces of any size', async () => {
+test('a response may have no media type, and arrive in pieces of any size', async () => {
   const url = await urlOf(async ({ headers }, response) => {
     expect(headers.authorization).toBeUndefined();
     for (const byte of 'checkpoint') await new Promise((sent) => response.write(byte, sent));

@@ -88,7 +88,7 @@ describe('a checkpoint that too few witnesses have signed', () => {
     });
   });
 
-  test('is one if a cosignature is invalid, whatever others there are', async () => {
+  test('is an alarm if a cosignature is invalid, even with a quorum of valid ones', async () => {
     const log = cosignedBy(logOf(7), NAMES);
     const other = cosigned(signed(logOf(6).head()), ['w1.example'])
       .split('\n')
@@ -115,7 +115,7 @@ test('the state has the newest cosignatures of a checkpoint', async () => {
   expect(again.read).toEqual([]);
 });
 
-test('an instance of the log whose checkpoint has its cosignatures later is no rollback, if its tiles are shown', async () => {
+test('an instance that gets its cosignatures later is not a rollback if its tiles are served', async () => {
   const options = { policy: policyOf(NAMES, '1') };
   const behind = (shown: FakeLog) => showing([cosignedBy(logOf(7), NAMES, 86_400)], shown);
   const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
@@ -149,14 +149,14 @@ test('an instance of the log whose checkpoint has its cosignatures later is no r
   expect(rollback.message).toMatch(/^rollback: .* which are the first of them$/);
 });
 
-test('an instance of the log that has yet to read its tree is no rollback', async () => {
+test('an instance that has not read its tree yet is not a rollback', async () => {
   const starting = logOf(7);
   starting.tile = unavailable;
   const { error } = await check(starting, stateOf(logOf(9).head()));
   expect(error).toEqual(new LogUnavailable('503'));
 });
 
-test('a log that does not respond to requests for tiles hides no fork that the kept ones show', async () => {
+test('a log that does not serve tiles cannot hide a fork that stored tiles show', async () => {
   for (const [before, after] of [
     [20, 15],
     [600, 590],
@@ -255,7 +255,7 @@ describe('the checkpoint that a witness shows', () => {
     expect((await alarmOf(lost, first.found?.state, { policy: policyOf() })).message).toMatch(/^mismatch: /);
   });
 
-  test('stays pending, with a notice, until the log shows its tiles; that it once does not is no rollback', async () => {
+  test('stays pending, with a notice, until the log serves its tiles; a single failure is not a rollback', async () => {
     const log = cosignedBy(logOf(7), NAMES);
     const options = witnessing({ 'w1.example': shownBy(logOf(700)) }, policyOf(['w1.example']));
     const { error, notices, found, slept } = await check(log, NEW_STATE, options);
@@ -308,7 +308,7 @@ describe('two views that a log shows to two monitors', () => {
     }
   });
 
-  test('are both caught, if the view of the witness is larger: at once, or when the own one grows', async () => {
+  test('are both detected if the view of the witness is larger: at once, or when the own view grows', async () => {
     const policy = policyOf(['w1.example']);
     for (const [view, other] of [
       [one, two(12)],

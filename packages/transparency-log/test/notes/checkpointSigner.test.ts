@@ -102,7 +102,7 @@ describe('a checkpoint', () => {
     await expect(forged).rejects.toThrow(LogContradictsCheckpoint);
   });
 
-  test('of another log is never signed, whatever is signed before and in whatever order', async () => {
+  test('of another log is never signed, after any earlier checkpoints in any order', async () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 6 });
     await fc.assert(
       fc.asyncProperty(fc.array(text, { minLength: 2, maxLength: 6 }), async (texts) => {
@@ -187,7 +187,7 @@ describe('the file of the last checkpoint', () => {
     expect(await sizeOf(await sign('abcd'))).toBe(4);
   });
 
-  test('may be an older one, or missing, while the process remembers the last one', async () => {
+  test('may be older or missing while the process remembers the last checkpoint', async () => {
     const { file, sign, recorded } = signerIn();
     const older = await sign('ab');
     await sign('abcd');
@@ -210,7 +210,7 @@ describe('the file of the last checkpoint', () => {
     expect(await sizeOf(await sign('abc'))).toBe(3);
   });
 
-  test('is complete after a kill: the draft of the next one is ignored', async () => {
+  test('is complete after a kill: the draft of the next checkpoint is ignored', async () => {
     const { dir, file, sign } = signerIn();
     const last = await sign('ab');
     writeFileSync(`${file}.draft`, (await signerIn().sign('abc')).slice(0, 20));
@@ -227,7 +227,7 @@ describe('the file of the last checkpoint', () => {
     await refused(sign('abcd'), /checkpoint\.lock/);
   });
 
-  test('is another one for another key or origin, whose history is kept', async () => {
+  test('is separate for each key and origin, and the other histories are kept', async () => {
     const { dir, sign, recorded } = signerIn();
     const last = await sign('abc');
     for (const key of [keyOf('log.example', 'new'), keyOf('other.example')]) {

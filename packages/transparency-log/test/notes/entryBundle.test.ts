@@ -14,7 +14,7 @@ test('a bundle has each entry after its length in two bytes, big-endian', () => 
   expect(() => formatEntryBundle([Buffer.alloc(65_536)])).toThrow(RangeError);
 });
 
-test('the entries of a bundle are those it was made of; if it is cut within an entry, it is refused', () => {
+test('a bundle gives back its entries; a bundle that is cut within an entry is refused', () => {
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 20 }), fc.nat(), (entries, cut) => {
       const bundle = formatEntryBundle(entries);

@@ -82,7 +82,7 @@ describe('the signatures of a note', () => {
     );
   });
 
-  test('may be duplicates; if one of them is invalid, the note is', async () => {
+  test('may be duplicates; if one of them is invalid, so is the note', async () => {
     const note = signNote(TEXT, LOG);
     const line = note.slice(TEXT.length + 1);
     const bytes = Buffer.from(line.split(' ')[2] ?? '', 'base64');

@@ -30,7 +30,7 @@ export async function openFake(): Promise<{ server: FakeEventStoreDb; store: Eve
 /** A slow machine can do this number of appends within the timeout of one call. */
 const PORTION = 100;
 
-/** Appends an event of unknown type to each of as many streams. */
+/** Appends an event of unknown type to each of `count` streams. */
 export async function appendMany(log: EventStore, events: number): Promise<void> {
   const append = (i: number) =>
     log.append(

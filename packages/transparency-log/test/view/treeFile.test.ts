@@ -47,7 +47,7 @@ test('a file has the tree of each number of its first events, which can grow', (
   }
 });
 
-test('a tree of another log, or without a file, is none; one that lacks a tile is reported', () => {
+test('a tree of another log, or without a file, is undefined; a missing tile is reported', () => {
   expect(TreeFile.open(file, 's2')).toBeUndefined();
   expect(TreeFile.open(`${file}.none`, LOG_ID)).toBeUndefined();
   using db = new DatabaseSync(file);

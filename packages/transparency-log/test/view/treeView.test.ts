@@ -112,7 +112,7 @@ describe('the Merkle tree of a log', () => {
     expect([0, 255, 256, 299].map((n) => view.tileIndex(at(n)))).toEqual([0, 0, 1, 1]);
   });
 
-  test('has all events as leaves, also of other types, larger ones, and those that are not canonical', async () => {
+  test('has all events as leaves, including unknown types, large events, and events without canonical form', async () => {
     const dir = appendTo(
       tempDir(),
       { stream: 'plant-a/1', id: '1', type: 'PlantRemoved', data: {} },
@@ -279,7 +279,7 @@ describe('a Merkle tree is rebuilt', () => {
 
 test('no Merkle tree has a root or a tile that the log does not have, whichever bytes of its file are changed', async () => {
   const bytes = readFileSync(treeIn(original.dir));
-  // Bytes of the file, and as often those of level 1, which are few.
+  // Half of the bytes are from level 1, which has few.
   const start = bytes.indexOf(Buffer.from(tilesIn(original.dir).at(-1)?.hashes as Uint8Array));
   const at = fc.oneof(fc.nat(bytes.length - 1), fc.integer({ min: start, max: start + 95 }));
   const change = fc.record({ at, mask: fc.integer({ min: 1, max: 255 }) });

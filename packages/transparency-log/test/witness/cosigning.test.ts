@@ -100,7 +100,7 @@ test.each([1, 9e12])(
   },
 );
 
-test('without a quorum the older checkpoint stays, and the next one that has a quorum follows', async () => {
+test('without a quorum the older checkpoint stays, until a new checkpoint has a quorum', async () => {
   const witnesses = await started(2);
   const [, second] = witnesses as [FakeWitness, FakeWitness];
   const { served, grow, logger, observer } = await cosigned(witnesses);
@@ -121,7 +121,7 @@ test('without a quorum the older checkpoint stays, and the next one that has a q
   expect(logger.info).toHaveBeenCalledWith({ witness: NAMES[1] }, 'witness available again');
 });
 
-test('a witness that has signed is not asked again while a quorum is missing', async () => {
+test('a witness that has signed gets no further request while a quorum is missing', async () => {
   const witnesses = await started(2);
   const [first, second] = witnesses as [FakeWitness, FakeWitness];
   const { respond } = second;
@@ -135,7 +135,7 @@ test('a witness that has signed is not asked again while a quorum is missing', a
   expect([failures, first.submitted.length]).toEqual([3, 1]);
 });
 
-test('cosignatures of before a start are renewed, also if a witness fails first', async () => {
+test('cosignatures from before a start are renewed, even if a witness fails first', async () => {
   const witnesses = await started(2);
   const [, second] = witnesses as [FakeWitness, FakeWitness];
   const first = await cosigned(witnesses);
@@ -153,7 +153,7 @@ test('cosignatures of before a start are renewed, also if a witness fails first'
   expect(again.served()).toEqual({ size: 1, names: ['w1', 'w2'] });
 });
 
-test('that a checkpoint cannot be saved is logged once, until one can be', async () => {
+test('a failure to save checkpoints is logged once, until a save succeeds', async () => {
   const { served, signer, logger } = await cosigned(await started(2));
   const saving = vi.spyOn(signer, 'saveCosigned').mockRejectedValue(new Error('ENOSPC'));
   await expect.poll(() => saving.mock.calls.length).toBeGreaterThan(3);
@@ -165,7 +165,7 @@ test('that a checkpoint cannot be saved is logged once, until one can be', async
   await expect.poll(served).toMatchObject({ size: 1 });
 });
 
-test('a witness that fails is asked less and less often', async () => {
+test('requests to a failing witness become less and less frequent', async () => {
   const witnesses = await started();
   const [first, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];
   third.respond = (_, response) => void response.destroy();
@@ -179,7 +179,7 @@ test('a witness that fails is asked less and less often', async () => {
   expect(third.submitted.length).toBeLessThan(first.submitted.length / 2);
 });
 
-test('what was cosigned is served after a restart, before any witness responds', async () => {
+test('the cosigned checkpoint is served after a restart, before any witness responds', async () => {
   const witnesses = await started();
   const before = await cosigned(witnesses);
   await expect.poll(before.served).toMatchObject({ size: 1 });

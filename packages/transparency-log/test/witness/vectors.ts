@@ -24,7 +24,7 @@ U7WM79jrzyhGZ5/GUBTpM7NzwdyfFx61t3RovgcC4Ro=
 `,
 };
 
-/** Another one, cosigned by one witness with Ed25519 and with ML-DSA-44. */
+/** Another checkpoint, cosigned by one witness with Ed25519 and with ML-DSA-44. */
 export const COACH_AND_HORSES = {
   vkeys: [
     'witness.navigli.sunlight.geomys.org+a3e00fe2+BNy/co4C1Hn1p+INwJrfUlgz7W55dSZReusH/GhUhJ/G',

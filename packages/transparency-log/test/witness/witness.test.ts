@@ -146,7 +146,7 @@ test.each<[number, string, string]>([
   expect(await latest()).toBeUndefined();
 });
 
-test.each([1, 2, 3])('of many requests at once, one history is cosigned (%i)', async (seed) => {
+test.each([1, 2, 3])('concurrent requests get a single history cosigned (%i)', async (seed) => {
   const numbers = fc.sample(fc.nat(5), { numRuns: 1_200, seed });
   const pick = <T>(values: readonly T[]): T => values[(numbers.pop() as number) % values.length] as T;
   const { add, latest } = await witnessOfAbc();
@@ -222,7 +222,7 @@ test.each<[string, 'writeFile' | 'sync', number, number]>([
   expect(await add(request('abcd', { from: size }))).toMatchObject({ status: 200 });
 });
 
-test('a log whose file is gone or older than before is not one without a cosigned checkpoint', async () => {
+test('a log whose file is missing or older is not treated as a log without a cosigned checkpoint', async () => {
   const { add, file } = await witnessOfAbc();
   const older = readFileSync(file);
   expect(await add(abcd)).toMatchObject({ status: 200 });
