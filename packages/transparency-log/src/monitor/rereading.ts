@@ -22,9 +22,12 @@ export class Rereading {
     const { sleep, onNotice } = this.#options;
     let first: string | undefined;
     let received = new Map<string, Buffer>();
+    const notices: string[] = [];
     for (;;) {
       try {
-        return await work();
+        const result = await work();
+        for (const line of notices) onNotice(line);
+        return result;
       } catch (error) {
         const isMismatch = error instanceof TileMismatch;
         if (!isMismatch && !(missing && error instanceof LogUnavailable && error.isMissing)) throw error;
@@ -36,7 +39,7 @@ export class Rereading {
         this.#failures.set(path, count);
         if (count > MAX_RETRIES) throw isMismatch ? new TileMismatch(error.message, received) : error;
         if (count === 1 && isMismatch)
-          onNotice(`a response did not match, and is read again: ${error.message}`);
+          notices.push(`a response did not match, and was read again: ${error.message}`);
         await sleep(RETRY_INTERVAL_MS);
       }
     }

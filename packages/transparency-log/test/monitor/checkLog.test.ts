@@ -307,7 +307,7 @@ test.each(['tile', 'entries'] as const)(
     };
     const { found, error, notices, slept } = await check(log, stateOf(logOf(300).head()));
     expect({ error, size: found?.state.checkpoint.size }).toEqual({ error: undefined, size: 700 });
-    expect(notices.every((line) => /^a response did not match, and is read again: /.test(line))).toBe(true);
+    expect(notices.every((line) => /^a response did not match, and was read again: /.test(line))).toBe(true);
     expect(slept).toEqual(notices.map(() => 1_000));
     let requests = 0;
     log[method] = async (...place: never[]) => {

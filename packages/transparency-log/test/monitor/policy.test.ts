@@ -129,7 +129,7 @@ test('an instance that gets its cosignatures later is not a rollback if its tile
   const once = await check(behind(altered), stateOf(logOf(9).head()), options);
   expect({ ...once, error: `${once.error}` }).toMatchObject({
     error: `${error}`,
-    notices: [expect.stringMatching(/is read again/)],
+    notices: [expect.stringMatching(/was read again/)],
   });
   // A quorum that has signed it since does not wait for others.
   const since = showing([cosignedBy(logOf(7), NAMES, 86_000)], logOf(9));
