@@ -1,4 +1,4 @@
-import { handleSignals, useProxyOfEnv } from '@event-sourced/event-log/process';
+import { handleSignals, useProxyFromEnv } from '@event-sourced/event-log/process';
 import pino, { type Logger } from 'pino';
 import { readConfig } from '../config.ts';
 import { type Service, startService } from '../service.ts';
@@ -16,7 +16,7 @@ const MIN_PROGRESS = 10_000n;
 /** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */
 export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
-  useProxyOfEnv();
+  useProxyFromEnv(process.env);
   process.umask(0o077); // only the owner can read the data, whatever the mode of the directory
   const onTerminal = process.stdout.isTTY === true;
   // Not process.stdout, whose buffer is unbounded. Accessing it has made a pipe non-blocking.

@@ -49,10 +49,12 @@ describe('verify reports in the log file', () => {
       'unknown triggers and indexes',
       `CREATE TRIGGER quiet BEFORE INSERT ON EVENTS BEGIN SELECT RAISE(IGNORE); END;
         CREATE UNIQUE INDEX narrow ON Events (type, position);
-        CREATE TABLE other (id); CREATE TRIGGER forge AFTER INSERT ON other BEGIN DELETE FROM events; END`,
+        CREATE TABLE other (id); CREATE TRIGGER forge AFTER INSERT ON other BEGIN DELETE FROM events; END;
+        CREATE TABLE backup (id); CREATE TRIGGER hide AFTER INSERT ON backup BEGIN DELETE FROM events; END`,
       'the log has an unknown trigger quiet',
       'the log has an unknown index narrow',
       'the log has an unknown trigger forge',
+      'the log has an unknown trigger hide',
     ],
   ])('%s', async ([, sql, ...expected]) => {
     const DATA_DIR = logWith({ events: 12 });

@@ -60,13 +60,10 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   await expectRefused(url);
 });
 
-test('the service asks an identity provider and witnesses through a proxy', async () => {
-  const provider = await startIdentityProvider(await signingKey('ES256'));
+test('the service asks others through a proxy, and this machine directly', async () => {
+  const provider = await startIdentityProvider(await signingKey('ES256')); // on this machine
   const asked: string[] = [];
-  const proxy = await listen(async ({ url = '' }, response) => {
-    asked.push(url);
-    response.end(await (await fetch(provider.issuer)).text());
-  });
+  const proxy = await listen(({ url = '' }) => void asked.push(url));
   proxy.server.on('connect', ({ url = '' }, socket) => {
     asked.push(url);
     socket.end();
@@ -76,13 +73,13 @@ test('the service asks an identity provider and witnesses through a proxy', asyn
   witness.url = 'https://witness.invalid';
   const env = {
     ...{ HTTPS_PROXY: PROXY, HTTP_PROXY: PROXY, MERKLE_TREE: 'on', WITNESSES: witness.setting },
-    ...{ JWKS_URL: 'http://127.0.0.1:10/keys', JWT_ISSUER: provider.issuer, JWT_AUDIENCE: AUDIENCE },
+    ...{ JWKS_URL: `${provider.issuer}/keys`, JWT_ISSUER: provider.issuer, JWT_AUDIENCE: AUDIENCE },
   };
   const { url } = await startServer({ env: { ...env, DATA_DIR: tempDir() } });
   const authorization = `Bearer ${await provider.token('alice', AUDIENCE)}`;
   expect((await fetch(`${url}/plants`, { headers: { authorization } })).status).toBe(200);
   await expect.poll(() => asked).toContain('witness.invalid:443');
-  expect(asked).toContain('http://127.0.0.1:10/keys');
+  expect(new Set(asked)).toEqual(new Set(['witness.invalid:443']));
 });
 
 const NPX = ['npx', 'plant-store'];

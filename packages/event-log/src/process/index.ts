@@ -1,3 +1,3 @@
 export { freeAddress } from './freeAddress.ts';
-export { useProxyOfEnv } from './proxy.ts';
+export { useProxyFromEnv } from './proxy.ts';
 export { handleSignals, runUntilSignal } from './signals.ts';

@@ -51,10 +51,10 @@ function checkSchema(db: DatabaseSync): Findings {
   });
   const notices: string[] = [];
   for (const [name, { table }] of found) {
-    if (own.has(name) || table === BACKUP_TABLE) continue;
+    const isTrigger = name.startsWith('trigger ');
+    if (own.has(name) || (table === BACKUP_TABLE && !isTrigger)) continue;
     // A trigger of any table may change the log; SQLite keeps the case of a table's name.
-    if (tables.has(table.toLowerCase()) || name.startsWith('trigger '))
-      problems.push(`the log has an unknown ${name}`);
+    if (tables.has(table.toLowerCase()) || isTrigger) problems.push(`the log has an unknown ${name}`);
     else notices.push(`the file has a ${name} of another program`);
   }
   return { problems, notices };

@@ -113,7 +113,7 @@ export function providerKeys(url: URL): ProviderKeys {
 
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
   const response = await fetch(url, options).catch(({ message, cause }) => {
-    throw new Error(cause?.code ?? message, { cause });
+    throw new Error(cause?.code ?? cause?.message ?? message, { cause });
   });
   const { status } = response;
   if (status !== 200) {

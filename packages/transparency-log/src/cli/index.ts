@@ -1,4 +1,4 @@
-import { runUntilSignal, useProxyOfEnv } from '@event-sourced/event-log/process';
+import { runUntilSignal, useProxyFromEnv } from '@event-sourced/event-log/process';
 import { CommanderError } from 'commander';
 import { commandLine } from './commandLine.ts';
 
@@ -15,7 +15,7 @@ export async function main(process: NodeJS.Process): Promise<void> {
       stdout.write(text, (error) => (error ? reject(error) : resolve()));
     });
   try {
-    useProxyOfEnv();
+    useProxyFromEnv(env);
     await runUntilSignal(process, async (signal) => {
       await commandLine({ token: env.TOKEN, input, write, print, signal }).parseAsync(argv);
     });

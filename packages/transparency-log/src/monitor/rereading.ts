@@ -4,6 +4,8 @@ import { LogUnavailable } from './logClient.ts';
 /** Wrong responses are fetched again: they may come from a stale instance, a proxy, a cache or a network. */
 export const MAX_RETRIES = 5;
 export const RETRY_INTERVAL_MS = 1_000;
+/** All missing tiles count as one path: a log that lacks many must not prolong the check. */
+const MISSING = '';
 
 type Options = { sleep: (ms: number) => Promise<void>; onNotice: (line: string) => void };
 
@@ -30,8 +32,11 @@ export class Rereading {
         return result;
       } catch (error) {
         const isMismatch = error instanceof TileMismatch;
-        if (!isMismatch && !(missing && error instanceof LogUnavailable && error.isMissing)) throw error;
-        const [path = error.message] = isMismatch ? error.received.keys() : [];
+        if (!isMismatch && !(missing && error instanceof LogUnavailable && error.isMissing)) {
+          for (const line of notices) onNotice(line);
+          throw error;
+        }
+        const [path = MISSING] = isMismatch ? error.received.keys() : [];
         if (path !== first) received = new Map();
         first = path;
         for (const [name, content] of isMismatch ? error.received : []) addCopy(received, name, content);

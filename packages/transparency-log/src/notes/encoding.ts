@@ -20,8 +20,8 @@ export const decodeTextFile = (bytes: Uint8Array): string =>
   decodeUtf8(bytes)
     .replace(/^\ufeff/, '')
     .replaceAll('\r\n', '\n')
-    .replace(/^\n+/, '')
-    .replace(/\n*$/, '\n');
+    .trim()
+    .concat('\n');
 
 /** Base64 of RFC 4648 section 4. @throws NotVerified that names `what` */
 export function decodeBase64(text: string, what: string): Buffer {

@@ -71,8 +71,10 @@ export const logOf = (size: number): FakeLog => new FakeLog(ALL.slice(0, size));
 export const forkOf = (size: number, place: number): FakeLog =>
   new FakeLog(ALL.slice(0, size).with(place, toEntry(place + 1, { name: 'Fren' })));
 
+let missed = 0;
+/** A log chooses the text of its responses. */
 export const missing = async () => {
-  throw new LogUnavailable('404', true);
+  throw new LogUnavailable(`404 ${missed++}`, true);
 };
 
 export const unavailable = async () => {

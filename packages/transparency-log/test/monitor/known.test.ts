@@ -80,6 +80,10 @@ describe('what others have of the log', () => {
       kind: 'rollback',
       message: `rollback: the log has signed 9 events (in ${path}), and now signs 7, and does not show whether they are the first of them`,
     });
+    const hidden = logOf(7);
+    hidden.tile = missing;
+    const { error: alarm, slept: waits } = await check(hidden, NEW_STATE, { known: await known(path) });
+    expect([alarm, waits.length]).toEqual([error, 10]);
     const lagging = showing([logOf(7), logOf(7), logOf(9)], logOf(9));
     expect((await check(lagging, NEW_STATE, { known: await known(path) })).error).toBeUndefined();
   });

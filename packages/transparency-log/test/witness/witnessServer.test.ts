@@ -118,10 +118,14 @@ test('a line is printed for each rejected or failed request of a known log, with
 
 test('beside too many requests in flight, others are 503, but not beside any number of incomplete bodies', async () => {
   const { url, upload, post, witness } = await serve();
+  const oldest = await upload(10);
   await Promise.all(Array.from({ length: 300 }, () => upload(10)));
   expect((await post(request('abc'))).status).toBe(200);
   for (let connections = 300; connections < 1_100; connections++) await upload(10);
   expect((await post(request('abc'))).status).toBe(409); // it has been cosigned
+  const closed = Promise.race([once(oldest, 'end'), once(oldest, 'close')]);
+  oldest.resume();
+  await closed;
   const { promise, resolve } = Promise.withResolvers<string>();
   const adding = vi.spyOn(witness, 'addCheckpoint').mockReturnValue(promise);
   const slow = Array.from({ length: 256 }, () => post(request('abc')));
