@@ -79,7 +79,7 @@ export async function startService(
   const treeFile = merkleTreeFile(config.dataDir);
   const openTree = () =>
     resources.adopt(MerkleTreeView.open(treeFile, { checkpointer }), (view) => view.close());
-  /** Views that are listed catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
+  /** The views in VIEWS catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
   const turn = async () => {
     await nextTurn();
     const isCatchingUp = followers.some(({ notReady }) => notReady !== undefined);

@@ -87,8 +87,7 @@ export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
 }
 
 /**
- * Why this service cannot have appended an event of a known type, to follow its position in a message; undefined if it
- * can. Stricter than `parsePlantEvent`, which skips other events.
+ * Completes "position N: …": why this service cannot have appended an event of a known type; undefined if it can. Stricter than `parsePlantEvent`, which skips other events.
  */
 export function plantEventProblem(event: RecordedEvent): string | undefined {
   const problem = plantContentProblem(event);

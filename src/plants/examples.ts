@@ -17,7 +17,7 @@ const event: CloudEvent = {
     '{"$correlationId":"0bf9000a-e593-43dc-9474-7457baaea011","occurredAt":"2026-11-22T21:01:23.477Z","schemaVersion":1}',
 };
 
-// The key is that of a test, which makes both with it: test/api/openapi.test.ts.
+// Made with a fixed key by a test that compares them: test/api/openapi.test.ts.
 const logKey = 'plants.example/log+cacde9a6+AeR6UO/Zq8UgL5dp7JExFSMx6o5U7z2rQFV90Gc3OgXj\n';
 
 const checkpoint = `plants.example/log

@@ -9,11 +9,12 @@ export const canHaveRevision = (type: string, revision: bigint): boolean =>
   (type === 'PlantCreated') === (revision === 0n);
 
 /** Applies one event of its stream to a plant; undefined if the plant does not exist. */
-export function evolve(plant: Plant | undefined, { type, data }: PlantEvent): Plant | undefined {
-  switch (type) {
+export function evolve(plant: Plant | undefined, event: PlantEvent): Plant | undefined {
+  switch (event.type) {
     case 'PlantCreated':
-      return data;
+      return event.data;
     default:
+      event.type satisfies never; // each known type needs a case
       return plant;
   }
 }

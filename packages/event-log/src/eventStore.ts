@@ -119,7 +119,7 @@ export type EventStore = EventLog & {
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event (by `id`)
    * again returns the first result, so an append with an unknown outcome can be retried.
-   * @throws WrongExpectedRevision: after NO_STREAM, the stream's first event can be read now; StreamDeleted: the event
+   * @throws WrongExpectedRevision: after NO_STREAM, the stream's first event can usually be read now; StreamDeleted: the event
    * may have been stored, at a revision other than 0; StoreUnavailable: the outcome is unknown, retry with the same
    * event; TypeError: the stream name is not well-formed Unicode, or the event is not JSON
    */

@@ -6,8 +6,8 @@ const MAX_NESTING = 64;
 
 /**
  * Parses JSON (RFC 8259) without loss. Strings must be well-formed Unicode (I-JSON, RFC 7493 section 2.1). 64-bit
- * integers keep every digit: they are of type `number`, or all of type `bigint` if the text may have an integer that
- * `number` cannot hold. Then other numbers become NaN: no schema accepts them. @throws HttpError
+ * integers keep every digit: one that `number` cannot hold is a `bigint`. Decimal numbers, and integers beyond 64 bits,
+ * become NaN, which no schema accepts. @throws HttpError
  */
 export function parseExactJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson('The body is not UTF-8.');
@@ -43,8 +43,11 @@ function mayLoseDigits(text: string): boolean {
 }
 
 /** Revives a number from its source text (https://tc39.es/proposal-json-parse-with-source). */
-const reviveNumber: Reviver = (_key, value, { source }) =>
-  typeof value === 'number' ? (parseInt64(source) ?? Number.NaN) : value;
+const reviveNumber: Reviver = (_key, value, { source }) => {
+  if (typeof value !== 'number') return value;
+  const integer = parseInt64(source) ?? Number.NaN;
+  return Number.isSafeInteger(Number(integer)) ? Number(integer) : integer;
+};
 
 /** The value of a JSON number that is a 64-bit integer, such as `1.0`, `1e3` or `1200e-2`. */
 function parseInt64(source: string): bigint | undefined {

@@ -41,7 +41,12 @@ function fieldProblems(
     return [[field, `must be ${params.allowedValues.map((value) => JSON.stringify(value)).join(' or ')}`]];
   if (keyword === 'type' && known) return [[field, 'must be given once']]; // a repeated parameter is an array
   if (keyword === 'type')
-    return [[field, `must be ${params.type === 'object' ? 'a JSON object' : `a ${params.type}`}`]];
+    return [
+      [
+        field,
+        `must be ${params.type === 'object' ? 'a JSON object' : `${/^[aeiou]/.test(params.type as string) ? 'an' : 'a'} ${params.type}`}`,
+      ],
+    ];
   return [[field, message]];
 }
 

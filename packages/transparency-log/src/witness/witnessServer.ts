@@ -9,7 +9,7 @@ import { CheckpointRejected, type Witness } from './witness.ts';
 const MAX_BODY_BYTES = 128 * 1024;
 /** The maximum number of requests with complete bodies; a timeout limits the others. */
 const MAX_IN_FLIGHT = 256;
-/** With one incomplete body of maximum size each, they take 128 MiB. A further one closes the oldest. */
+/** Each may hold an incomplete body: 128 MiB in all. A new connection beyond the limit closes the oldest one. */
 const MAX_CONNECTIONS = 1_024;
 const TIMEOUTS = {
   headersTimeout: 10_000,
