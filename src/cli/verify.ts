@@ -49,7 +49,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const { views: compared, problems, problemCount, ...rest } = verification;
   const result = {
     ...rest,
-    view: compared.plantsByUser?.upTo,
+    views: Object.fromEntries(Object.keys(VIEWS).map((name) => [name, compared[name]?.upTo])),
     tree: compared.merkleTree?.upTo,
     notices: file.notices,
     problems: [...file.problems.map((problem) => ({ problem })), ...problems],
@@ -64,7 +64,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ...(expect && verification.hasExpected
       ? [['expected', `the log begins with ${formatTreeHead(expect)}`] as const]
       : []),
-    ['view', comparedText(compared.plantsByUser)],
+    ...Object.keys(VIEWS).map((name) => ['view', `${name} ${comparedText(compared[name])}`] as const),
     ['tree', comparedText(compared.merkleTree)],
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
     ...(skipped > 0 ? [['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`] as const] : []),

@@ -48,7 +48,7 @@ describe('npm run verify', () => {
       position: '3',
       notices: [],
       root: expect.stringMatching(/^[\da-f]{64}$/),
-      view: '3',
+      views: { plantsByUser: '3' },
       tree: '3',
       unknown: 0,
       skipped: 0,
@@ -59,7 +59,7 @@ describe('npm run verify', () => {
 position  3
 root      ${facts.root}
 expect    3:${facts.root}
-view      compared up to position 3
+view      plantsByUser compared up to position 3
 tree      compared up to position 3
 problems  none
 `);
@@ -87,8 +87,8 @@ problems  none
     const [dir, { dir: empty, close }] = [used.copy(), await startService()];
     await close();
     for (const name of ['view.db', 'merkleTree.db']) rmSync(join(dir, name));
-    const { view, tree, problems } = JSON.parse(succeeded(await verify({ DATA_DIR: dir }, '--json')));
-    expect({ view, tree, problems }).toEqual({ view: null, tree: null, problems: [] });
+    const { views, tree, problems } = JSON.parse(succeeded(await verify({ DATA_DIR: dir }, '--json')));
+    expect({ views, tree, problems }).toEqual({ views: { plantsByUser: null }, tree: null, problems: [] });
     const ofEmpty = succeeded(await verify({ DATA_DIR: empty }, '--expect', `0:${EMPTY_ROOT}`));
     expect(ofEmpty).toMatch(new RegExp(`^size +0\nposition +0\nroot +${EMPTY_ROOT}$`, 'm'));
     expect(existsSync(join(dir, 'view.db'))).toBe(false);
@@ -194,7 +194,7 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
   expect({ code: here.code, position }).toEqual({ code: 0, position: '2' });
   expect(there).toMatchObject({ code: 0, stderr: '' });
   const end = `${last?.position}`;
-  expect(JSON.parse(there.stdout)).toMatchObject({ size: 2, root, position: end, view: end, problems: [] });
+  expect(JSON.parse(there.stdout)).toMatchObject({ size: 2, root, position: end, views: { plantsByUser: end }, problems: [] });
   const [written, missing] = [fake.log.all.length, join(tempDir(), 'data')];
   const again = await verify({ ...env, DATA_DIR: missing }, '--expect', `2:${root}`);
   expect(again).toMatchObject({ code: 0, stderr: '' });
