@@ -26,8 +26,16 @@ const COMMANDS = Object.keys(JSON.parse(readFileSync(join(ROOT, 'package.json'),
 function machine(section: string) {
   const dir = tempDir();
   const checkout = join(dir, 'plant-store');
-  for (const name of ['bin', 'etc/systemd/system', 'var/lib', 'plant-store'])
-    mkdirSync(join(dir, name), { recursive: true });
+  const dirs = [
+    'bin',
+    'etc/systemd/system',
+    'etc/cron.d',
+    'usr/local/sbin',
+    'var/lib',
+    'var/backups',
+    'plant-store',
+  ];
+  for (const name of dirs) mkdirSync(join(dir, name), { recursive: true });
   for (const name of ['package.json', 'node_modules', 'src', 'packages', 'projections'])
     symlinkSync(join(ROOT, name), join(checkout, name));
   cpSync(join(ROOT, 'deploy'), join(checkout, 'deploy'), { recursive: true });
@@ -36,6 +44,10 @@ function machine(section: string) {
     chmodSync(join(dir, 'bin', name), 0o755);
   };
   for (const name of ['npm', 'useradd', 'systemctl', 'docker', 'kubectl']) stub(name, `echo "${name} $*"`);
+  // The user does not exist: files keep their owner.
+  const withoutOwner =
+    'for arg do shift; case $arg in -o | -g | plant-store) ;; *) set -- "$@" "$arg" ;; esac; done';
+  stub('install', `${withoutOwner}; exec /usr/bin/install "$@"`);
   stub('runuser', '[ "$1 $2 $3" = "-u plant-store --" ] && shift 3 && exec "$@"');
   const blocks = shellBlocksOf(PAGE, section);
   expect(blocks).not.toEqual([]);
@@ -49,11 +61,13 @@ function machine(section: string) {
       const moved = {
         '/opt/plant-store': checkout,
         '/etc/': `${dir}/etc/`,
+        '/usr/local/': `${dir}/usr/local/`,
         '/var/lib/': `${dir}/var/lib/`,
+        '/var/backups/': `${dir}/var/backups/`,
         ...replaced,
       };
       for (const [from, to] of Object.entries(moved)) script = script.replaceAll(from, to);
-      const shell = `cd '${checkout}' && PATH='${dir}/bin:'$PATH && set -e\n${script}`;
+      const shell = `cd '${checkout}' && PATH='${dir}/bin:${dir}/usr/local/sbin:'$PATH && set -e\n${script}`;
       const { code, stdout, stderr } = await run({ command: ['sh', '-c', shell] });
       expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
       return stdout.trimEnd().split('\n');
@@ -91,6 +105,53 @@ test('systemd: the unit and its settings are installed, and a token of the comma
   const [, response] = /The response is `(.*)`\./.exec(PAGE) ?? [];
   expect(await paste([use], { 'http://127.0.0.1:3000': url })).toEqual([response]);
   await service.terminate();
+});
+
+test('systemd: a backup is restored, here and on another machine, and timers run what docs/backup.md says', async () => {
+  const blocks = shellBlocksOf(readFileSync(join(ROOT, 'docs/backup.md'), 'utf8'));
+  const [schedule = '', restore = '', lost = ''] = blocks.filter((block) => block.includes('/var/lib/'));
+  const installs = [...blocks.join('').matchAll(/^install .*(?:\/var\/|\$DATA).*$/gm)];
+  expect(installs).toHaveLength(5);
+  for (const [line] of installs) expect(line).toMatch(/ (-o plant-store -g plant-store|\$AS) /);
+  const home = machine('systemd');
+  const other = machine('systemd');
+  for (const { blocks, paste, dir } of [home, other]) {
+    await paste([`${blocks[0]}echo MERKLE_TREE=on >>/etc/plant-store.env\n`]);
+    expect(existsSync(join(dir, 'var/lib/plant-store'))).toBe(false);
+  }
+  const data = join(home.dir, 'var/lib/plant-store');
+  const service = start({
+    env: { DATA_DIR: data, EVENT_SOURCE: 'https://plants.example', MERKLE_TREE: 'on' },
+  });
+  const url = await service.listening();
+  const [token = ''] = await home.paste(['plant-store token alice --scope audit']);
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' });
+  await expect.poll(async () => (await fetch(`${url}/checkpoint`, { headers })).text()).toMatch(/\n1\n/);
+  await home.paste([schedule]);
+  const lines = home.read('etc/cron.d/plant-store').trimEnd().split('\n');
+  const commands = lines.map((line) => /^\d+ \d+ \* \* [*\d] root (\/.*)$/.exec(line)?.[1] ?? '');
+  const backup = join(home.dir, 'var/backups/plant-store/copy.db');
+  expect(
+    (await run({ command: ['sh', '-c', `PATH='${home.dir}/bin:'$PATH\n${commands.join('\n')}`] })).stdout,
+  ).toMatch(/^1:[\da-f]{64}\nsize +1\n.*^expected +the log begins with 1:.*^problems +none$/ms);
+  await service.terminate();
+
+  cpSync(backup, join(home.checkout, 'copy.db'));
+  expect(await home.paste([restore])).toEqual(
+    expect.arrayContaining(['systemctl stop plant-store', expect.stringMatching(/^problems +none$/)]),
+  );
+  const [signed = ''] = globSync('checkpoint-????????', { cwd: data });
+  cpSync(join(data, signed), join(other.checkout, 'monitor.checkpoint'));
+  for (const name of ['key.json', 'log-key.json']) cpSync(join(data, name), join(other.checkout, name));
+  cpSync(backup, join(other.checkout, 'copy.db'));
+  expect(await other.paste([lost])).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^expected +the log begins with 1:/),
+      expect.stringMatching(/^problems +none$/),
+    ]),
+  );
+  expect(other.read(`var/lib/plant-store/${signed}`)).toBe(home.read(`var/lib/plant-store/${signed}`));
 });
 
 test('a container: the token is of the container that was started', async () => {
