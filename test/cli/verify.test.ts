@@ -194,7 +194,13 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
   expect({ code: here.code, position }).toEqual({ code: 0, position: '2' });
   expect(there).toMatchObject({ code: 0, stderr: '' });
   const end = `${last?.position}`;
-  expect(JSON.parse(there.stdout)).toMatchObject({ size: 2, root, position: end, views: { plantsByUser: end }, problems: [] });
+  expect(JSON.parse(there.stdout)).toMatchObject({
+    size: 2,
+    root,
+    position: end,
+    views: { plantsByUser: end },
+    problems: [],
+  });
   const [written, missing] = [fake.log.all.length, join(tempDir(), 'data')];
   const again = await verify({ ...env, DATA_DIR: missing }, '--expect', `2:${root}`);
   expect(again).toMatchObject({ code: 0, stderr: '' });

@@ -74,7 +74,7 @@ test('while the service handles POSTs, a backup is complete; verify finds no pro
   await again.close();
   const verified = await paste('npx --no plant-store verify --expect SIZE:ROOT', head);
   expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
-  expect(verified.stdout).toMatch(/^view +compared up to position [1-9]/m);
+  expect(verified.stdout).toMatch(/^view +plantsByUser compared up to position [1-9]/m);
 });
 
 test('on another machine, the log continues with the keys and the checkpoint that an auditor had', async () => {
