@@ -80,7 +80,7 @@ type Dependencies = {
   metrics?: Metrics | undefined;
 };
 
-/** The two operations; `request.user` is the authenticated user. */
+/** The operations; `request.user` is the authenticated user. */
 export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
   const { store, readYourWrites, now, newEventId, fairQueue, metrics } = deps;
   const { plantsByUser } = deps.views;
@@ -152,7 +152,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     },
     async ({ user, query, headers, method }, reply) => {
       if (!lists.add(user, reply.raw)) return reply.send();
-      const { logId, ...range } = await readable(plantsByUser, user, headers['log-position'], query.after);
+      const { logId, ...range } = await waitForView(plantsByUser, user, headers['log-position'], query.after);
       reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
@@ -175,7 +175,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
   });
 
   /** Waits until a view has the user's writes and the position that the request names; returns the range to read. */
-  async function readable(view: View, user: string, named: string | undefined, cursor?: string) {
+  async function waitForView(view: View, user: string, named: string | undefined, cursor?: string) {
     await readYourWrites.ready(view, user);
     // An empty view has no log ID yet, but another instance may have returned a position of the store's log.
     const isNamed = (cursor ?? named) !== undefined;

@@ -11,7 +11,8 @@ const SOURCES = globSync('{src,packages/*/src}/**/*.ts', {
   exclude: ['**/testing/**', '**/page/**'],
 })
   .map(textOf)
-  .join('\n');
+  .join('\n')
+  .replaceAll(/^ *(\/\/|\/?\*).*$/gm, ''); // comments have no messages
 
 /** The arguments of a call, up to its closing parenthesis. */
 function argumentsAt(index: number): string {

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -15,6 +15,20 @@ test('a service is new while its log has no plant', async () => {
   await second.as('alice').create(1, { name: 'Fern' });
   await second.close();
   expect((await startService({ DATA_DIR })).isNew).toBe(false);
+});
+
+test('a start that creates the key of tokens beside an existing log warns: earlier tokens are invalid', async () => {
+  const DATA_DIR = tempDir();
+  const warnings = async () => {
+    const { as, log, close } = await startService({ DATA_DIR });
+    await as('alice').create(1, { name: 'Fern' });
+    await close();
+    return log().filter(({ msg }) => msg === 'created a new key: earlier tokens are invalid');
+  };
+  expect(await warnings()).toEqual([]);
+  expect(await warnings()).toEqual([]);
+  rmSync(join(DATA_DIR, 'key.json'));
+  expect(await warnings()).toMatchObject([{ level: 40, file: `${DATA_DIR}/key.json` }]);
 });
 
 describe('a start fails with one line', () => {

@@ -1,10 +1,13 @@
+import { existsSync } from 'node:fs';
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { formatVerifierKey } from '@event-sourced/transparency-log';
 import { loadLogKey } from '@event-sourced/transparency-log/signer';
 import { type Context, write } from './context.ts';
 
 /** Prints the verifier key of the log. Creates the private key if it does not exist. */
-export async function logKeyCommand({ config, output }: Context): Promise<void> {
+export async function logKeyCommand({ config, output, print }: Context): Promise<void> {
   createDataDir(config.dataDir);
+  const isNew = !existsSync(config.logKeyFile);
   await write(output, `${formatVerifierKey(loadLogKey(config).verifierKey)}\n`);
+  if (isNew) print(`created the key ${config.logKeyFile}`);
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { isUser, USER_RULE } from '../domain.ts';
 import { issueOwnToken, SCOPE } from '../tokens.ts';
@@ -8,11 +9,13 @@ type Options = { expires: string; scope?: string };
 export async function tokenCommand(
   user: string,
   { expires, scope }: Options,
-  { config, output }: Context,
+  { config, output, print }: Context,
 ): Promise<void> {
   if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
   if (scope !== undefined && scope !== SCOPE) throw new Error(`the only scope is ${SCOPE}`);
   createDataDir(config.dataDir);
+  const isNew = !existsSync(config.keyFile);
   await write(output, `${await issueOwnToken(user, { lifetime: expires, scope }, config)}\n`);
+  if (isNew) print(`created the key ${config.keyFile}`);
 }

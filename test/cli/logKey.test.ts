@@ -8,7 +8,8 @@ import { startService } from '../support/service.ts';
 test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
   const DATA_DIR = join(tempDir(), 'data');
   const env = { DATA_DIR, LOG_ORIGIN: 'plants.example/log' };
-  const vkey = succeeded(await runCli(['log-key'], env));
+  const { stdout: vkey, ...created } = await runCli(['log-key'], env);
+  expect(created).toEqual({ code: 0, stderr: `created the key ${DATA_DIR}/log-key.json\n` });
   expect(vkey).toMatch(/^plants\.example\/log\+[\da-f]{8}\+AQ?[\w+/]+=*\n$/);
   expect(succeeded(await runCli(['log-key'], env))).toBe(vkey);
   expect(readdirSync(DATA_DIR)).toEqual(['log-key.json']);

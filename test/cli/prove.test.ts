@@ -40,7 +40,7 @@ beforeAll(async () => {
   const { signal } = new AbortController();
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();
-  vkey = succeeded(await runCli(['log-key'], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN })).trim();
+  vkey = (await runCli(['log-key'], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN })).stdout.trim();
 });
 
 const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });

@@ -16,8 +16,11 @@ beforeEach(() => {
 });
 
 describe('npm run -s token', () => {
-  test('-- alice prints a token of alice and nothing else', async () => {
-    const stdout = succeeded(await token(['alice']));
+  test('-- alice prints a token of alice, and on standard error whether it has created a key', async () => {
+    const DATA_DIR = tempDir();
+    const created = await token(['alice'], { DATA_DIR });
+    expect(created).toMatchObject({ code: 0, stderr: `created the key ${DATA_DIR}/key.json\n` });
+    const stdout = succeeded(await token(['alice'], { DATA_DIR }));
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     const { sub, iat = 0, exp, scope } = decodeJwt(stdout.trim());
     expect({ sub, exp, scope }).toEqual({ sub: 'alice', exp: iat + 30 * DAY, scope: undefined });
