@@ -601,7 +601,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const other = verifierKey(name, Buffer.alloc(32, 7));
     await submit(page, '#check', { key: formatVerifierKey(other) });
     await result('key', '✗ The service states a different key. One of them is not the key of this log.');
-    await result('checkpoint', `✗ No signature is by ${name}+${other.id}.`);
+    await result('checkpoint', `✗ There is no signature of ${name}+${other.id}.`);
     expect(await page.$('.read:enabled')).toBe(null);
     await submit(page, '#check', { key: own });
     await result('key', '✓ The service states the same key.');
@@ -790,7 +790,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       const received = page.waitForResponse((response) => response.request() === request);
       await request.continue();
       await received;
-      await becomes(page, '#checkpoint .bad', [expect.stringContaining('No signature is by other')]);
+      await becomes(page, '#checkpoint .bad', [expect.stringContaining('There is no signature of other')]);
     }
     await page.waitForNetworkIdle();
     expect(await texts(page, '#checkpoint .good')).toEqual([]);
@@ -810,7 +810,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#check', { key: other });
     await expect.poll(() => held).toHaveLength(2);
     for (const request of held.reverse()) await request.continue();
-    await becomes(page, '#checkpoint .bad', [expect.stringContaining('No signature is by other')]);
+    await becomes(page, '#checkpoint .bad', [expect.stringContaining('There is no signature of other')]);
     await page.waitForNetworkIdle();
     expect(await texts(page, '#evidence .result > *')).toEqual([]);
   });
