@@ -63,7 +63,7 @@ export async function startService(
   const store = await openStore(config, options);
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
-  if (!hadKey && !isNew)
+  if (!hadKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
 
   function follow<V extends View>(view: V, log: EventLog, options: FollowerOptions): Follower<V> {
