@@ -9,12 +9,12 @@ export const canHaveRevision = (type: string, revision: bigint): boolean =>
   (type === 'PlantCreated') === (revision === 0n);
 
 /** Applies one event of its stream to a plant; undefined if the plant does not exist. */
-export function evolve(plant: Plant | undefined, event: PlantEvent): Plant | undefined {
-  switch (event.type) {
+export function evolve(plant: Plant | undefined, { type: kind, data }: PlantEvent): Plant | undefined {
+  switch (kind) {
     case 'PlantCreated':
-      return event.data;
+      return data;
     default:
-      event.type satisfies never; // each known type needs a case
+      kind satisfies never; // each known type needs a case
       return plant;
   }
 }
