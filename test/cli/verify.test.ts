@@ -6,6 +6,7 @@ import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
+import { VIEWS } from '../../projections/views.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { Load } from '../support/load.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
@@ -14,6 +15,9 @@ import { usedDirectory } from '../support/usedDataDir.ts';
 import { verifyDir } from '../support/verifyDir.ts';
 
 const EMPTY_ROOT = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+/** Of the views. */
+const NAMES = Object.keys(VIEWS);
 
 type Env = Record<string, string>;
 
@@ -48,7 +52,7 @@ describe('npm run verify', () => {
       position: '3',
       notices: [],
       root: expect.stringMatching(/^[\da-f]{64}$/),
-      views: { plantsByUser: '3' },
+      views: Object.fromEntries(NAMES.map((name) => [name, '3'])),
       tree: '3',
       unknown: 0,
       skipped: 0,
@@ -59,8 +63,7 @@ describe('npm run verify', () => {
 position  3
 root      ${facts.root}
 expect    3:${facts.root}
-view      plantsByUser compared up to position 3
-tree      compared up to position 3
+${NAMES.map((name) => `view      ${name} compared up to position 3\n`).join('')}tree      compared up to position 3
 problems  none
 `);
     const after = contentsOf(dir);
@@ -88,7 +91,11 @@ problems  none
     await close();
     for (const name of ['view.db', 'merkleTree.db']) rmSync(join(dir, name));
     const { views, tree, problems } = JSON.parse(succeeded(await verify({ DATA_DIR: dir }, '--json')));
-    expect({ views, tree, problems }).toEqual({ views: { plantsByUser: null }, tree: null, problems: [] });
+    expect({ views, tree, problems }).toMatchObject({
+      views: { plantsByUser: null },
+      tree: null,
+      problems: [],
+    });
     const ofEmpty = succeeded(await verify({ DATA_DIR: empty }, '--expect', `0:${EMPTY_ROOT}`));
     expect(ofEmpty).toMatch(new RegExp(`^size +0\nposition +0\nroot +${EMPTY_ROOT}$`, 'm'));
     expect(existsSync(join(dir, 'view.db'))).toBe(false);
@@ -125,7 +132,7 @@ problems  none
       position: `${i + 1}`,
       problem: 'its data is not valid for a PlantCreated',
     }));
-    expect(words.stdout.split('\n').slice(6)).toEqual([
+    expect(words.stdout.split('\n').slice(5 + NAMES.length)).toEqual([
       'problems  150',
       ...listed.map(({ position, problem }) => `          position ${position}: ${problem}`),
       '          and 50 more',
@@ -148,7 +155,7 @@ problems  none
     for (const one of [words, json]) expect(one).toMatchObject({ code: 1, stderr });
     expect(words.stdout.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
     expect(json.stdout).not.toContain('\x1b');
-    expect(words.stdout.split('\n')).toHaveLength(10);
+    expect(words.stdout.split('\n')).toHaveLength(9 + NAMES.length);
     const escaped = evil.replace(
       /[^\]0;mallory[2J31]/gu,
       (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`,
