@@ -1,13 +1,8 @@
 #!/usr/bin/env node
-// The entry point. It imports dynamically: an old Node cannot load main.ts, and dependencies may be missing.
+// The entry point. It imports dynamically, since an old Node cannot load main.ts.
+import { whenInstalled } from './whenInstalled.js';
 
-import('@event-sourced/event-log/node.js').then(
-  ({ onRequiredNode }) => onRequiredNode(start),
-  () => {
-    process.stderr.write('The dependencies are missing; run `npm ci` first.\n');
-    process.exitCode = 1;
-  },
-);
+whenInstalled(({ onRequiredNode }) => onRequiredNode(start));
 
 async function start() {
   // SIGUSR1 must not open a debugger. Older versions of Node do not have the option for that.

@@ -11,9 +11,10 @@ const program = commandLine(args, {
   run: (command) => runCommand(command, process),
 });
 program.parseAsync(args, { from: 'user' }).catch(async (error: Error & { exitCode?: number }) => {
-  const { printable } = await import('@event-sourced/transparency-log');
-  const text = error.message.split('\n').map(printable).join('\n');
   // Commander has already printed its own errors.
-  if (!(error instanceof CommanderError)) process.stderr.write(`${text}\n`);
+  if (!(error instanceof CommanderError)) {
+    const { printable } = await import('@event-sourced/transparency-log');
+    process.stderr.write(`${error.message.split('\n').map(printable).join('\n')}\n`);
+  }
   process.exit(error.exitCode ?? 1);
 });

@@ -128,15 +128,15 @@ test.each<[query: string, number: number, message: RegExp | string]>([
   ['limit=-1', 40004, /^limit must be an integer from 0/],
   ['limit=1&limit=2', 40004, 'limit must be given once.'],
   ['since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z', 40004, 'since must not be later than until.'],
-  ['user=nobody&order=descending', 40004, 'The log has no event of the user "nobody".'],
-  ['user=nobody&after=1&limit=0', 40004, 'The log has no event of the user "nobody".'],
+  ['user=mallory&order=descending', 40004, 'The log has no event of the user "mallory".'],
+  ['user=mallory&after=1&limit=0', 40004, 'The log has no event of the user "mallory".'],
   ['user=%ED%A0%80', 40004, /^The log has no event of the user "/], // an unpaired surrogate
 ])('GET /events?%s is %i', async (query, number, message) => {
   expect(await refusedWith(number, await getEvents(`?${query}`))).toMatch(message);
 });
 
 test('HEAD is responded to as GET, without the body', async () => {
-  for (const query of ['', '?limit=0', '?after=3', '?user=nobody', '?limit=x']) {
+  for (const query of ['', '?limit=0', '?after=3', '?user=mallory', '?limit=x']) {
     const [whole, head] = await Promise.all([getEvents(query), getEvents(query, {}, 'HEAD')]);
     expect(await head.text()).toBe('');
     expect(fixedParts(head, 'content-length'), query).toEqual(fixedParts(whole, 'content-length'));
@@ -169,7 +169,7 @@ describe('the Accept header', () => {
 
 const QUERIES: [query: string, headers?: Record<string, string>][] = [
   ['?user=alice'],
-  ['?user=nobody'],
+  ['?user=mallory'],
   ['?after=9223372036854775807'],
   ['?after=garbage'],
   ['?since=yesterday&until='],

@@ -213,8 +213,8 @@ async function tryEachKey<T>(error: unknown, verify: (key: CryptoKey) => Promise
       return await verify(key);
     } catch (failure) {
       // A key that is too short, or malformed, is a TypeError.
-      const isOfToken = failure instanceof errors.JOSEError;
-      if (isOfToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
+      const concernsToken = failure instanceof errors.JOSEError;
+      if (concernsToken && !(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
     }
   }
   throw error;
