@@ -69,7 +69,7 @@ export async function buildApp(deps: Dependencies) {
     await secured.register(plantRoutes, shared);
     await secured.register(audit, {
       ...shared,
-      log: store.raw ?? store,
+      log: store.forHashing,
       domain,
       examples: EXAMPLES,
       errors: API_ERRORS,

@@ -90,7 +90,7 @@ export async function startService(
     if (isCatchingUp && !config.eventStoreDb) await sleep(TREE_PAUSE_MS);
   };
   const tree =
-    signer && follow(openTree(), store.raw ?? store, { keepMismatchAs: `${treeFile}.mismatch`, turn });
+    signer && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, turn });
 
   let metricsUrl: string | undefined;
   if (metrics && config.metrics) {

@@ -19,7 +19,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   const { config, output, print, signal } = context;
   if (config.eventStoreDb) throw new Error('the log is in EventStoreDB; use its own backup.');
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { raw: true });
+  const log = await useLog(resources, context, { forHashing: true });
   const tree = config.merkleTree
     ? TreeFile.open(merkleTreeFile(config.dataDir), await log.logId())
     : undefined;

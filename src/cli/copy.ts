@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { EventLog, EventStore } from '@event-sourced/event-log';
 import { copyLog } from '@event-sourced/event-log/copy';
 import { rootOfLog } from '@event-sourced/transparency-log/entries';
 import { type LogLocation, STREAMS } from '../stores.ts';
@@ -23,8 +22,6 @@ export async function copyCommand(options: Options, context: Context): Promise<v
   await write(output, `${result}\n`);
 }
 
-const rawLog = (store: EventStore): EventLog => store.raw ?? store;
-
 async function copy(
   from: LogLocation,
   to: LogLocation,
@@ -34,7 +31,7 @@ async function copy(
   await using resources = new AsyncDisposableStack();
   const open = (location: LogLocation, option: string) =>
     useStoreAt(location, { ...options, mustExist: option === '--from' }, resources).catch(prefix(option));
-  const log = rawLog(await open(from, '--from'));
+  const log = (await open(from, '--from')).forHashing;
   const store = await open(to, '--to');
   using progress = commandProgress(print, onTerminal);
   const { events, copied } = await copyLog({
@@ -44,7 +41,7 @@ async function copy(
     onProgress: (done) => progress.show(done),
   });
   const [source, target] = await Promise.all(
-    [log, rawLog(store)].map((log) => rootOfLog(log, signal, events)),
+    [log, store.forHashing].map((log) => rootOfLog(log, signal, events)),
   );
   if (source?.root !== target?.root)
     throw new Error(`the Merkle roots differ: ${source?.root} of the source, ${target?.root} of the target`);

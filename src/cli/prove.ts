@@ -13,7 +13,7 @@ export async function proveCommand(options: Options, context: Context): Promise<
   const { config, output, signal } = context;
   const claim = parseClaim(await withSizes(options, context));
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { raw: true });
+  const log = await useLog(resources, context, { forHashing: true });
   createDataDir(config.dataDir);
   const signer = new CheckpointSigner(loadExistingLogKey(config), config.dataDir);
   await write(output, await proofFromLog(log, claim, { signer, signal }));

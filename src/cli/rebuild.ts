@@ -24,7 +24,7 @@ export async function rebuildCommand(context: Context): Promise<void> {
     await rebuild({ name, file: file(dataDir), open }, store, context);
   if (!config.merkleTree) return;
   const open = (draft: string) => MerkleTreeView.open(draft);
-  await rebuild({ name: 'merkleTree', file: merkleTreeFile(dataDir), open }, store.raw ?? store, context);
+  await rebuild({ name: 'merkleTree', file: merkleTreeFile(dataDir), open }, store.forHashing, context);
 }
 
 async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {

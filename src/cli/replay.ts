@@ -15,7 +15,7 @@ export async function replayCommand(options: Options, context: Context): Promise
   const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, cloudEvents));
   const format = options.table ? tableRow : toJson;
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { raw: true });
+  const log = await useLog(resources, context, { forHashing: true });
   const batches = replay(log, filter, { signal, live: options.follow === true });
   let header = options.table ? TABLE_HEADER : '';
   for await (const { events } of batches) {

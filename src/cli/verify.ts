@@ -22,7 +22,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
       : (parseTreeHead(options.expect) ??
         (await openOwnCheckpoint(await readCheckpointFile(options.expect), config, print)));
   await using resources = new AsyncDisposableStack();
-  const log = await useLog(resources, context, { raw: true });
+  const log = await useLog(resources, context, { forHashing: true });
   const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
   const [verification, file] = await Promise.all([
     verifyLog({

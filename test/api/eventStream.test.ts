@@ -42,8 +42,8 @@ async function watchedApp({
       one.returned = true;
     }
   }
-  const raw = { ...log, subscribe };
-  const app = await appOver({ ...log, raw }, { verifyToken: auditor, ...given });
+  const forHashing = { ...log, subscribe };
+  const app = await appOver({ ...log, forHashing }, { verifyToken: auditor, ...given });
   return {
     ...app,
     token: 'carol',

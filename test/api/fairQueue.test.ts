@@ -28,13 +28,13 @@ async function serve() {
     }
   }
   const { readAll, readBackwards } = log;
-  const raw: EventLog = {
+  const forHashing: EventLog = {
     ...log,
     readAll: counted(readAll),
     readBackwards: counted(readBackwards),
     subscribe,
   };
-  const { url } = await appOver({ ...log, raw } as EventStore, AUDITORS);
+  const { url } = await appOver({ ...log, forHashing } as EventStore, AUDITORS);
   return { url, reads };
 }
 

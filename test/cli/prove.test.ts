@@ -36,7 +36,7 @@ let vkey: string;
 const roots: string[] = [];
 
 beforeAll(async () => {
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
+  const log = openLogReader(join(dir, 'log.db'), { forHashing: true });
   const { signal } = new AbortController();
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();

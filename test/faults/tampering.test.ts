@@ -108,7 +108,7 @@ const forged = (position: number | bigint): string =>
 
 /** SIZE:ROOT, as printed by verify. */
 async function rootIn(file: string): Promise<string> {
-  const log = openLogReader(file, { raw: true });
+  const log = openLogReader(file, { forHashing: true });
   const { size, root } = await rootOfLog(log, new AbortController().signal);
   await log.close();
   return `${size}:${root}`;

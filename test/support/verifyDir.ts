@@ -7,7 +7,7 @@ import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
 
 /** Verifies the log and the view in a data directory, which a server may be using. */
 export async function verifyDir(dir: string): Promise<Verification & { view: bigint | undefined }> {
-  const log = openLogReader(logFile(dir), { raw: true });
+  const log = openLogReader(logFile(dir), { forHashing: true });
   try {
     const { file, open } = VIEWS.plantsByUser;
     const view = { name: 'plantsByUser', file: file(dir), table: 'rows', open };

@@ -17,7 +17,7 @@ import { receiptRoute } from './routes/receiptRoute.ts';
 import { tileRoutes } from './routes/tileRoutes.ts';
 
 export type AuditOptions = {
-  /** The log, read raw, so that it can be hashed. */
+  /** The log for hashing. */
   log: EventLog;
   /** The URI of the log: the `source` of its CloudEvents. */
   source: string;

@@ -111,10 +111,10 @@ export type EventStore = EventLog & {
   readonly appendsRefused?: string | undefined;
 
   /**
-   * The same log for hashing: if any byte of an event changes, the result of a read differs. Undefined if all reads
-   * have this property. It is closed with the store.
+   * The same log for hashing: if any byte of an event changes, the result of a read differs. It is closed with the
+   * store.
    */
-  readonly raw?: EventLog;
+  readonly forHashing: EventLog;
 
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event (by `id`)

@@ -19,6 +19,9 @@ export function openOn(url: string): Open {
 function withPrefix(prefix: string, store: EventStore): EventStore {
   const shown = ({ stream, ...event }: RecordedEvent) => ({ ...event, stream: stream.replace(prefix, '') });
   return {
+    get forHashing() {
+      return this;
+    },
     logId: () => store.logId(),
     lastPosition: () => store.lastPosition(),
     close: () => store.close(),

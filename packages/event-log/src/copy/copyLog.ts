@@ -22,6 +22,7 @@ export type CopyProgress = {
 export type Copied = { events: number; copied: number };
 
 type Options = {
+  /** The source, for hashing. */
   from: EventLog;
   to: EventStore;
   /** The required prefix of stream names: subscriptions to EventStoreDB deliver only these streams. */
@@ -37,11 +38,11 @@ type Cursor = AsyncGenerator<RecordedEvent, undefined>;
 /**
  * Copies the events of the source to the target, in order, then compares both logs from the start. A target that
  * already has the first events gets the missing ones; a target with different events is refused and unchanged. The same
- * call continues an interrupted copy. Reads both logs raw.
+ * call continues an interrupted copy.
  * @throws Error with a message for the operator
  */
 export async function copyLog({ from, to, prefix = '', onProgress }: Options): Promise<Copied> {
-  const target = to.raw ?? to;
+  const target = to.forHashing;
   const end = await from.lastPosition().catch(unavailable('the source'));
   await target.lastPosition().catch(unavailable('the target'));
   const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>

@@ -18,8 +18,8 @@ export function copyProblem(
 }
 
 /**
- * Stores return text that is not JSON as text, bytes as bytes, and missing data as undefined. A raw read of the
- * embedded log also returns JSON as text if this store would have written it differently.
+ * Stores return text that is not JSON as text, bytes as bytes, and missing data as undefined. A read of the
+ * embedded log for hashing also returns JSON as text if this store would have written it differently.
  */
 function jsonProblem(value: unknown): string | undefined {
   if (typeof value === 'string' && isJson(value))

@@ -71,6 +71,8 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
 }
 
 class EventStoreDbStore implements EventStore {
+  /** All reads return what was written. */
+  readonly forHashing = this;
   readonly #client: Client;
   readonly #options: Options;
   readonly #writeAccess: WriteAccess;

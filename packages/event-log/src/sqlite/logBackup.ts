@@ -40,7 +40,7 @@ function canWrite(dir: string): boolean {
 export class LogBackup implements Disposable {
   /** Undefined if the file is new, or was changed after the last backup. */
   readonly head: BackupHead | undefined;
-  /** The events of the backup, including appended ones, read raw. */
+  /** The events of the backup, including appended ones, for hashing. */
   readonly events: Pick<EventLog, 'lastPosition' | 'readAll' | 'readEvent'>;
   readonly #db: DatabaseSync;
 
@@ -61,7 +61,7 @@ export class LogBackup implements Disposable {
     this.#db.exec(`PRAGMA synchronous = EXTRA; PRAGMA cache_size = -${CACHE_SIZE_KIB}`);
     this.#db.prepare('ATTACH ? AS source').run(log.href);
     this.#db.exec('BEGIN IMMEDIATE');
-    this.events = prepareReads(this.#db, { raw: true });
+    this.events = prepareReads(this.#db, { forHashing: true });
     this.#assertOfSource();
     this.head = this.#readHead();
     opening.move();

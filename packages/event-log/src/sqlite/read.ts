@@ -30,17 +30,17 @@ export type LogReaderOptions = {
    * Return a different result if any byte of an event differs: JSON that this store would have written differently
    * stays text, and text that is not UTF-8 becomes unpaired surrogates or bytes.
    */
-  raw?: boolean;
+  forHashing?: boolean;
 };
 
 type ReadOptions = {
-  raw?: boolean | undefined;
+  forHashing?: boolean | undefined;
   /** Called each time a read finds damage. */
   onDamage?: (error: LogDamaged) => void;
 };
 
 /** Reads reject with StoreUnavailable if the file cannot be read, with LogDamaged if it is damaged. */
-export function prepareReads(db: DatabaseSync, { raw = false, onDamage }: ReadOptions) {
+export function prepareReads(db: DatabaseSync, { forHashing = false, onDamage }: ReadOptions) {
   const columns = 'position, id, stream, revision, type, data, metadata';
   const eventsAfter = db.prepare(
     `SELECT ${columns} FROM events WHERE position > ? ORDER BY position LIMIT ?`,
@@ -86,7 +86,7 @@ export function prepareReads(db: DatabaseSync, { raw = false, onDamage }: ReadOp
       throw damaged;
     }
   };
-  const toEvent = raw ? rawEventReader(db) : (row: Row) => parseEvent(row, parseJson);
+  const toEvent = forHashing ? unalteredEventReader(db) : (row: Row) => parseEvent(row, parseJson);
   /** The range of stream names with a prefix, if the streams have few events. */
   const indexedStreams = (prefix: string): [from: string, to: string] | undefined => {
     const range = streamRange(prefix);
@@ -168,7 +168,7 @@ export async function* follow(
   }
 }
 
-function openForReading(file: string, { raw }: LogReaderOptions) {
+function openForReading(file: string, { forHashing }: LogReaderOptions) {
   // A first start that was interrupted leaves an empty file.
   if (fileSize(file) === 0) throw new UnusableLog(`there is no log ${file}`);
   let db: DatabaseSync | undefined;
@@ -176,7 +176,7 @@ function openForReading(file: string, { raw }: LogReaderOptions) {
     assertWalFits(file);
     db = openReadOnly(file);
     assertIsLog(db);
-    return { db, reads: prepareReads(db, { raw }) };
+    return { db, reads: prepareReads(db, { forHashing }) };
   } catch (error) {
     db?.close();
     throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
@@ -233,7 +233,7 @@ function parseEvent(
 }
 
 /** Reads rows so that different bytes give different events. */
-function rawEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
+function unalteredEventReader(db: DatabaseSync): (row: Row) => RecordedEvent {
   const bytesAt = db.prepare(`
     SELECT CAST(id AS BLOB) AS id, CAST(stream AS BLOB) AS stream, CAST(type AS BLOB) AS type,
       CAST(data AS BLOB) AS data, CAST(metadata AS BLOB) AS metadata

@@ -61,7 +61,7 @@ async function open(options: Options): Promise<EventStore> {
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
   const parsed = prepareReads(db, { onDamage: handleDamage });
-  const raw = prepareReads(db, { onDamage: handleDamage, raw: true });
+  const forHashing = prepareReads(db, { onDamage: handleDamage, forHashing: true });
   const newest = new NewestEvents(await parsed.lastPosition());
   if (newest.position === START) options.onEmpty?.(await parsed.logId());
   const own = options.checkpointer ? undefined : new CheckpointThread();
@@ -115,7 +115,7 @@ async function open(options: Options): Promise<EventStore> {
 
   return {
     ...openLog(parsed),
-    raw: openLog(raw),
+    forHashing: openLog(forHashing),
     get appendsRefused() {
       return damaged.signal.reason?.message;
     },

@@ -358,7 +358,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
   await expect(append).rejects.toThrow(WrongExpectedRevision);
 }
 
-/** An event with plain members: a raw reader parses some members lazily. */
+/** An event with plain members: a reader for hashing parses some members lazily. */
 const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
   position,
   stream,

@@ -22,9 +22,10 @@ import { event, eventStoreContract, everything } from '../../src/testing/contrac
 /** Stores that write and read with different connections. */
 const openBoth = openFiles(async (file) => {
   const writing = await openSqliteStore({ file });
-  const reading = openLogReader(file, { raw: true });
+  const reading = openLogReader(file, { forHashing: true });
   return {
     ...reading,
+    forHashing: reading,
     append: writing.append,
     async close() {
       await writing.close();
@@ -34,8 +35,8 @@ const openBoth = openFiles(async (file) => {
 });
 eventStoreContract('a reader of the embedded log beside its writer', openBoth);
 
-function openLog(file: string, raw = false): EventLog {
-  const log = openLogReader(file, { raw });
+function openLog(file: string, forHashing = false): EventLog {
+  const log = openLogReader(file, { forHashing });
   onTestFinished(() => log.close());
   return log;
 }
@@ -185,8 +186,8 @@ test('a log that is missing or empty is rejected, and not created', () => {
   expect(readFileSync(empty)).toHaveLength(0);
 });
 
-describe('a raw reader', () => {
-  /** The data of events that another writer stored, as read by a raw and a parsed reader. */
+describe('a reader for hashing', () => {
+  /** The data of events that another writer stored, as read for hashing and parsed. */
   async function dataOf(...written: (string | Uint8Array)[]) {
     const file = join(tempDir(), 'log.db');
     using db = openLogFile(file);
@@ -194,8 +195,9 @@ describe('a raw reader', () => {
       "INSERT INTO events (id, stream, revision, type, data, metadata, recorded_at) VALUES (?, ?, 0, 'T', CAST(? AS TEXT), '{}', 'now')",
     );
     for (const [i, data] of written.entries()) insert.run(`${i}`, `plant-bob/${i}`, Buffer.from(data));
-    const read = async (raw: boolean) => (await everything(openLog(file, raw))).map(({ data }) => data);
-    return { raw: await read(true), parsed: await read(false) };
+    const read = async (forHashing: boolean) =>
+      (await everything(openLog(file, forHashing))).map(({ data }) => data);
+    return { forHashing: await read(true), parsed: await read(false) };
   }
 
   test.each([
@@ -211,7 +213,7 @@ describe('a raw reader', () => {
     ['trailing characters', '{"name":"Fern"}\0more', '{"name":"Fern"}\0more'],
     ['a byte order mark before it', '\ufeff{"name":"Fern"}', '\ufeff{"name":"Fern"}'],
   ])('returns JSON with %s as text', async (_, text, value) => {
-    expect(await dataOf(text)).toEqual({ raw: [text], parsed: [value] });
+    expect(await dataOf(text)).toEqual({ forHashing: [text], parsed: [value] });
   });
 
   test.each<[string, one: string, other: string | Uint8Array]>([
@@ -219,8 +221,8 @@ describe('a raw reader', () => {
     ['text, and the JSON of that text', 'fern', '"fern"'],
     ['JSON with other formatting, and the JSON of that text', '{"size":1.0}', '"{\\"size\\":1.0}"'],
   ])('returns different data for different bytes: %s', async (_, one, other) => {
-    const { raw } = await dataOf(one, other);
-    expect(raw[1]).not.toEqual(raw[0]);
+    const { forHashing } = await dataOf(one, other);
+    expect(forHashing[1]).not.toEqual(forHashing[0]);
   });
 
   test('returns data that is not UTF-8 as bytes, and other fields as text', async () => {
@@ -261,9 +263,9 @@ describe('a raw reader', () => {
     const plant = JSON.stringify({ id: '42', user: 'alice', name: 'Fern 🌿', tag: 'indoor' });
     const bytes = Buffer.from(plant);
     const altered = Array.from(bytes, (byte, at) => bytes.map((other, i) => (i === at ? byte ^ 1 : other)));
-    const { raw } = await dataOf(plant, ...altered);
-    expect(raw[0]).toEqual(JSON.parse(plant));
-    const texts = raw.map((data) => JSON.stringify(data));
+    const { forHashing } = await dataOf(plant, ...altered);
+    expect(forHashing[0]).toEqual(JSON.parse(plant));
+    const texts = forHashing.map((data) => JSON.stringify(data));
     expect(new Set(texts).size).toBe(texts.length);
   });
 });

@@ -10,7 +10,7 @@ type Range = {
   signal: AbortSignal;
 };
 
-/** Appends the next events of a log, read raw, to their tree. Resolves with the position of the last event. */
+/** Appends the next events of a log for hashing to their tree. Resolves with the position of the last event. */
 export async function appendLeaves(
   tree: MerkleTree,
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,

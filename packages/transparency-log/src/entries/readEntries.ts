@@ -14,7 +14,7 @@ import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
 
-/** The tree, and the log that it follows, read raw. */
+/** The tree, and the log for hashing that it follows. */
 export type TreeAndLog = Readonly<{
   tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
   log: EventLog;

@@ -233,7 +233,7 @@ test('the root of a log is the same in the embedded log, in EventStoreDB after a
   const returned = await openIn(back);
   await copyLog({ from: eventStoreDb, to: returned });
 
-  const exactly = openLogReader(join(dir, 'log.db'), { raw: true });
+  const exactly = openLogReader(join(dir, 'log.db'), { forHashing: true });
   onTestFinished(() => exactly.close());
   const logs = [embedded, exactly, eventStoreDb, returned];
   const [first, ...others] = await Promise.all(

@@ -317,7 +317,7 @@ describe('the embedded log with data of another writer', () => {
   }
 
   function reading(dir: string): EventLog {
-    const log = openLogReader(join(dir, 'log.db'), { raw: true });
+    const log = openLogReader(join(dir, 'log.db'), { forHashing: true });
     onTestFinished(() => log.close());
     return log;
   }

@@ -24,7 +24,7 @@ export function followTree(dir: string, log: EventLog = logIn(dir)) {
 }
 
 export function logIn(dir: string): EventLog {
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
+  const log = openLogReader(join(dir, 'log.db'), { forHashing: true });
   onTestFinished(() => log.close());
   return log;
 }

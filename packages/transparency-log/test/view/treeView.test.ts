@@ -50,7 +50,7 @@ const original = { dir: '', roots: [] as string[] };
 
 beforeAll(async () => {
   const dir = logWith({ events: EVENTS, dir: mkdtempSync(join(tmpdir(), 'plant-store-')) });
-  const log = openLogReader(join(dir, 'log.db'), { raw: true });
+  const log = openLogReader(join(dir, 'log.db'), { forHashing: true });
   const view = MerkleTreeView.open(treeIn(dir));
   view.reset(await log.logId());
   const events = await everything(log);
