@@ -1,9 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { formatVerifierKey } from '../packages/transparency-log/src/notes/signedNote.ts';
-import { toVerifierKey } from '../packages/transparency-log/src/sign/signCheckpoint.ts';
-import { keyNamed } from '../packages/transparency-log/test/notes/keys.ts';
+import { witnessKey } from '../packages/transparency-log/test/witness/cosign.ts';
 import { BadConfig, readConfig, SETTINGS } from '../src/config.ts';
 
 const home = process.cwd();
@@ -12,7 +10,7 @@ afterEach(() => process.chdir(home));
 
 const provider = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'https://plants.example' };
 
-const VKEY = formatVerifierKey(toVerifierKey('w1', keyNamed('w1'), 'cosignature'));
+const VKEY = witnessKey('w1');
 const WITNESSES = `${VKEY} https://w1.example`;
 
 const CLUSTER = 'kurrentdb://service:secret@a.example,b.example:2114?tls=false';

@@ -12,6 +12,7 @@ import {
   VERIFIER_KEY,
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
@@ -143,20 +144,19 @@ describe('docs/auditing.md', () => {
 });
 
 describe('docs/witnesses.md', () => {
-  test('runs a witness, a log that it cosigns, and a monitor that requires it', async () => {
-    const [WITNESS = '', LOG = '', REQUIRE = ''] = blocks('sh', WITNESSES);
-    const [shown = ''] = blocks('', WITNESSES);
-    const [, shownKey = '', shownUrl = ''] = /^verifier key (\S+)\nlistening at (\S+)\n$/.exec(shown) ?? [];
+  test('runs a log that a witness cosigns, and a monitor that requires the witness', async () => {
+    const [LOG = '', REQUIRE = ''] = blocks('sh', WITNESSES);
+    const witness = await new FakeWitness('witness.example/w1').start();
+    const [vkey = '', url = ''] = witness.setting.split(' ');
+    const used = (block: string) =>
+      block
+        .replace('witness.example/w1+KEYID+KEY', vkey)
+        .replace('http://127.0.0.1:7380', url)
+        .replace('--state monitor', '--state cosigned');
     const data = { DATA_DIR: tempDir(), MERKLE_TREE: 'on' };
-    const witness = start(shell(WITNESS.replace(/\n$/, ' --port 0'), data));
-    const url = await witness.listening();
-    const [, key = ''] = /^verifier key (\S+)\nlistening at \S+\n$/.exec(witness.stdout()) ?? [];
-    expect(key).toContain(shownKey.replace('KEYID+KEY', ''));
-    const used = (block: string) => block.replaceAll(`'${shownKey} ${shownUrl}'`, `'${key} ${url}'`);
     const log = start(shell(used(LOG), data));
     const setup = `${SETUP}\nURL=${await log.listening()}`;
-    const block = used(REQUIRE).replace('--state monitor', '--state cosigned');
-    const check = async () => succeeded(await pasted(block, { setup, env: data }));
+    const check = async () => succeeded(await pasted(used(REQUIRE), { setup, env: data }));
     await expect.poll(check).toMatch(/ {2}new events: 0, cosigned: \d+s ago\n$/);
   });
 });

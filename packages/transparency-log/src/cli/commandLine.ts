@@ -13,7 +13,7 @@ type Context = {
   signal: AbortSignal;
 };
 
-/** The commands of auditors and witnesses. A command's module is loaded when it runs. */
+/** The commands of auditors. A command's module is loaded when it runs. */
 export function commandLine(context: Context): Command {
   const { write, print } = context;
   const program = new Command('transparency-log')
@@ -72,30 +72,6 @@ export function commandLine(context: Context): Command {
   addLogOptions(monitor).action(async (options) =>
     (await import('../monitor/monitor.ts')).monitorLog(options, context),
   );
-
-  program
-    .command('witness')
-    .description('Cosign the checkpoints of logs over HTTP, as a witness (https://c2sp.org/tlog-witness).')
-    .usage('--key FILE --name NAME --logs FILE --state DIR [--host HOST] [--port PORT]')
-    .requiredOption(
-      '--key <file>',
-      'The private key of the witness, a JWK; created if it does not exist.',
-      once('key'),
-    )
-    .requiredOption('--name <name>', 'The name of the key, such as witness.example/w1.', once('name'))
-    .requiredOption(
-      '--logs <file>',
-      'Verifier keys of logs, one per line, each followed by the origin if it is not the name of the key.',
-      once('logs'),
-    )
-    .requiredOption(
-      '--state <dir>',
-      'The directory for checkpoints. Never restore an older copy of it.',
-      once('state'),
-    )
-    .option('--host <host>', 'The address to listen at.', '127.0.0.1')
-    .option('--port <port>', 'A port, or 0 for a free one.', '7380')
-    .action(async (options) => (await import('../witness/witnessCommand.ts')).runWitness(options, context));
 
   return program;
 }

@@ -9,7 +9,7 @@ import { openNote, splitNote, type VerifierKey } from './signedNote.ts';
 /** A note that states that the log named `origin` has had this tree head. */
 export type Checkpoint = TreeHead & { origin: string; note: string };
 
-export const EMPTY_TREE: TreeHead = { size: 0, root: new MerkleTree().root() };
+const EMPTY_ROOT = new MerkleTree().root();
 
 export const keyOrigin = ({ name, origin = name }: VerifierKey): string => origin;
 
@@ -27,16 +27,11 @@ export function readUnverifiedCheckpoint(note: string): Checkpoint {
 }
 
 function parseCheckpoint(note: string, text: string): Checkpoint {
-  const checkpoint = { ...parseCheckpointText(text), note };
-  if (checkpoint.size === 0 && checkpoint.root !== EMPTY_TREE.root)
-    throw new NotVerified('the checkpoint has size 0, but not the root of an empty log');
-  return checkpoint;
-}
-
-/** Parses the text of a checkpoint. It may have a wrong root for size 0. @throws NotVerified if it is malformed */
-export function parseCheckpointText(text: string): Omit<Checkpoint, 'note'> {
   const [origin = '', size, root, ...extensions] = text.slice(0, -1).split('\n');
   if (origin === '' || size === undefined || root === undefined || extensions.includes(''))
     throw new NotVerified('the note is not a checkpoint');
-  return { origin, size: decodeNumber(size, 'the size'), root: decodeHash(root) };
+  const checkpoint = { origin, size: decodeNumber(size, 'the size'), root: decodeHash(root), note };
+  if (checkpoint.size === 0 && checkpoint.root !== EMPTY_ROOT)
+    throw new NotVerified('the checkpoint has size 0, but not the root of an empty log');
+  return checkpoint;
 }

@@ -11,15 +11,11 @@ import {
 
 // The functions that require a private key and Node; all other code for notes and checkpoints also runs in browsers.
 
-/** The verifier key of an Ed25519 key of a log or a witness. */
-export function toVerifierKey(
-  name: string,
-  key: KeyObject,
-  type: 'ed25519' | 'cosignature' = 'ed25519',
-): VerifierKey {
+/** The verifier key of a log's Ed25519 key. */
+export function toVerifierKey(name: string, key: KeyObject): VerifierKey {
   const publicKey = key.type === 'private' ? createPublicKey(key) : key;
   const { x } = publicKey.export({ format: 'jwk' });
-  return verifierKey(name, Buffer.from(x as string, 'base64url'), type);
+  return verifierKey(name, Buffer.from(x as string, 'base64url'));
 }
 
 /** Signs a text, which must end with a line feed. Ed25519 is deterministic, so the note is always the same. */

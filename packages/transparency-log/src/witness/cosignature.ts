@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { type Checkpoint, readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import {
@@ -8,7 +8,6 @@ import {
   splitNote,
   type VerifierKey,
 } from '../notes/signedNote.ts';
-import { toVerifierKey } from '../sign/signCheckpoint.ts';
 
 // Cosignatures of checkpoints by witnesses: https://c2sp.org/tlog-cosignature
 
@@ -43,14 +42,6 @@ export function verifyCosignatures(
     const timed = found.filter(({ time }) => time > 0 && time <= latest);
     return timed.toSorted((one, other) => other.time - one.time).slice(0, 1);
   });
-}
-
-/** Creates the signature line of a witness for a verified checkpoint. `time` is in seconds since 1970. */
-export function cosign(note: string, { name, key }: { name: string; key: KeyObject }, time: number): string {
-  const { text } = splitNote(note);
-  const witness = toVerifierKey(name, key, 'cosignature');
-  const signature = sign(null, signedMessage(witness, time, text, readUnverifiedCheckpoint(note)), key);
-  return formatSignature(witness, Buffer.concat([uint64(time), signature]));
 }
 
 /** Whether this version of Node can verify signatures of a key: ML-DSA-44 requires Node 24.6. */

@@ -12,7 +12,7 @@ const MAX_RESPONSE_BYTES = 64 * 1024;
 const MAX_ATTEMPTS = 3;
 
 const REASONS: Record<number, string> = {
-  403: 'it has a different key for this log',
+  403: 'it does not know this log, or has a different key for it',
   404: 'it does not know this log',
   409: 'another instance sends requests at the same time',
   422: 'the log contradicts what it has cosigned',

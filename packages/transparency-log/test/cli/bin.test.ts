@@ -38,35 +38,28 @@ function run(args: string[], input = '', env = {}) {
 /** Runs a command of the README in a directory. */
 function paste(command: string, cwd: string) {
   const PATH = [dirname(process.execPath), BINARIES, process.env.PATH].join(delimiter);
-  const pasted = spawn('sh', ['-c', `exec env ${command}`], { cwd, env: { PATH, KEY: VKEY } });
-  return { pasted, ended: endOf(pasted) };
+  return endOf(spawn('sh', ['-c', `exec env ${command}`], { cwd, env: { PATH, KEY: VKEY } }));
 }
 
-test('the commands of the README check any proof and any log, and start a witness', async () => {
+test('the commands of the README check any proof and any log', async () => {
   const [, block = ''] = /```sh\n(.*?)```/s.exec(readFileSync(README, 'utf8')) ?? [];
-  const [checkProof = '', monitor = '', witness = ''] = block.split('\n');
+  const [checkProof = '', monitor = ''] = block.split('\n');
   const dir = tempDir();
   const log = new FakeLog(entries(1));
   const extra = log.log[0] as Buffer;
   const proof = formatInclusionProof({ index: 0, path: [], checkpoint: `${await log.checkpoint()}`, extra });
   writeFileSync(join(dir, 'receipt.tlog-proof'), proof);
-  const proven = await paste(checkProof, dir).ended;
+  const proven = await paste(checkProof, dir);
   expect(proven).toMatchObject({ code: 0, stdout: expect.stringContaining(`1:${leafHash(extra)}`) });
   writeFileSync(join(dir, 'receipt.tlog-proof'), proof.replace('index 0', 'index 1'));
-  const refused = await paste(checkProof, dir).ended;
+  const refused = await paste(checkProof, dir);
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('the proof is invalid') });
 
   const { url } = await serve(log);
   const ofLog = monitor.replace('TOKEN=…', 'TOKEN=secret').replace('https://…', url);
-  const checked = await paste(`${ofLog} --once`, dir).ended;
+  const checked = await paste(`${ofLog} --once`, dir);
   expect(checked).toMatchObject({ code: 0, stderr: '' });
   expect(checked.stdout).toMatch(/ {2}1:[\da-f]{64} {2}new events: 1\n$/);
-
-  writeFileSync(join(dir, 'logs.txt'), `${VKEY}\n`);
-  const { pasted, ended } = paste(`${witness} --port 0`, dir);
-  await once(pasted.stdout, 'data');
-  pasted.kill();
-  expect(await ended).toMatchObject({ stdout: expect.stringMatching(/^verifier key witness/), stderr: '' });
 });
 
 test('the exit code of a check is 2 if the log is unavailable', async () => {
@@ -113,8 +106,7 @@ test('its commands load no other packages than these', () => {
       if (specifier.startsWith('.')) load(new URL(specifier, module));
       else loaded.add(specifier);
   };
-  for (const module of ['index', 'checkProof', '../monitor/monitor', '../witness/witnessCommand'])
-    load(new URL(`${module}.ts`, BIN));
+  for (const module of ['index', 'checkProof', '../monitor/monitor']) load(new URL(`${module}.ts`, BIN));
   const packages = [...loaded].filter((one) => !/^(node|file):/.test(one)).map((one) => one.split('/', 2));
   expect([...new Set(packages.map((names) => names.join('/')))].sort()).toEqual([
     ...['@event-sourced/event-log', 'canonicalize', 'commander', 'lru-cache'],

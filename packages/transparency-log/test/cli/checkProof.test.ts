@@ -7,10 +7,11 @@ import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { signCheckpoint, signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
+import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { signed } from '../monitor/checking.ts';
-import { cosigned, KEY, NOW, ORIGIN, toEntry, VERIFIER_KEY, witnessKey } from '../monitor/fakeLog.ts';
+import { cosigned, KEY, NOW, ORIGIN, toEntry, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { cosignatureKey, witnessKey } from '../witness/cosign.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const extra = Buffer.from(toEntry(1));
@@ -63,7 +64,7 @@ test('a proof of a log whose origin is not the name of its key requires --origin
 
 describe('with a policy', () => {
   const witness = NAMES.map(witnessKey);
-  const otherKey = formatVerifierKey(toVerifierKey('w1.example', keyNamed('w4'), 'cosignature'));
+  const otherKey = formatVerifierKey(cosignatureKey({ name: 'w1.example', key: keyNamed('w4') }));
 
   test('a proof whose checkpoint has a quorum of cosignatures is valid, and its witnesses are named', async () => {
     const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);

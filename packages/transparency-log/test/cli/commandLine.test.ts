@@ -14,10 +14,6 @@ const COMMANDS = {
       ...['--on-alarm', '--origin', '--witness', '--quorum'],
     ],
   ],
-  witness: [
-    ['--key', 'FILE', '--name', 'NAME', '--logs', 'FILE', '--state', 'DIR'],
-    ['--host', '--port'],
-  ],
 } as const;
 
 describe.each(Object.entries(COMMANDS))('%s', (name, [required, optional]) => {
@@ -42,6 +38,6 @@ describe.each(Object.entries(COMMANDS))('%s', (name, [required, optional]) => {
 });
 
 test('an unknown command is refused in one line, which lists the commands', async () => {
-  expectRefused(await runCommand(['proof']), /'proof'; the commands are check-proof, monitor, witness/);
+  expectRefused(await runCommand(['proof']), /'proof'; the commands are check-proof, monitor/);
   expectRefused(await runCommand(['monitro']), /'monitro'; did you mean monitor\?/);
 });

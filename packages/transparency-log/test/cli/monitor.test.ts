@@ -21,18 +21,9 @@ import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote } from '../../src/sign/signCheckpoint.ts';
-import {
-  cosigned,
-  entries,
-  FakeLog,
-  KEY,
-  ORIGIN,
-  serve,
-  toEntry,
-  VERIFIER_KEY,
-  witnessKey,
-} from '../monitor/fakeLog.ts';
+import { cosigned, entries, FakeLog, KEY, ORIGIN, serve, toEntry, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { expectRefused, runCommand, startCommand, succeeded } from '../support/program.ts';
+import { witnessKey } from '../witness/cosign.ts';
 
 const VKEY = formatVerifierKey(VERIFIER_KEY);
 const DAY_S = 24 * 3_600;

@@ -7,10 +7,9 @@ import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts'
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
-import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
-import { cosign } from '../../src/witness/cosignature.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { cosign } from '../witness/cosign.ts';
 
 export const ORIGIN = 'plants.example/log';
 export const KEY = keyNamed('log');
@@ -28,10 +27,6 @@ export function toEntry(number: number, { name = 'Fern', at = '', user = 'alice'
 }
 
 export const entries = (count: number): string[] => Array.from({ length: count }, (_, i) => toEntry(i + 1));
-
-/** The verifier key of a witness, the same for the same name. */
-export const witnessKey = (name: string): string =>
-  formatVerifierKey(toVerifierKey(name, keyNamed(name), 'cosignature'));
 
 /** A checkpoint with the cosignatures of these witnesses, made so many seconds before now. */
 export function cosigned(note: string, names: readonly string[], secondsAgo = 0, now = NOW): string {

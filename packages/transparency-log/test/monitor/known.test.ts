@@ -10,6 +10,7 @@ import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
 import { openPolicy } from '../../src/witness/policy.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { witnessKey } from '../witness/cosign.ts';
 import {
   alarmOf,
   check,
@@ -22,7 +23,7 @@ import {
   signed,
   stateOf,
 } from './checking.ts';
-import { cosigned, entries, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY, witnessKey } from './fakeLog.ts';
+import { cosigned, entries, FakeLog, KEY, NOW, ORIGIN, VERIFIER_KEY } from './fakeLog.ts';
 
 const file = (text: string | Buffer): string => {
   const path = join(tempDir(), 'bob.tlog-proof');

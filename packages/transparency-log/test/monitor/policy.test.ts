@@ -3,6 +3,7 @@ import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { LogUnavailable } from '../../src/monitor/logClient.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openPolicy, type Policy } from '../../src/witness/policy.ts';
+import { witnessKey } from '../witness/cosign.ts';
 import {
   alarmOf,
   check,
@@ -15,7 +16,7 @@ import {
   stateOf,
   unavailable,
 } from './checking.ts';
-import { cosigned, type FakeLog, NOW, witnessKey } from './fakeLog.ts';
+import { cosigned, type FakeLog, NOW } from './fakeLog.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const HOUR_MS = 3_600_000;

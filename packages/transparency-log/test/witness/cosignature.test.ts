@@ -1,10 +1,10 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { formatSignature, parseVerifierKey, verifierKey } from '../../src/notes/signedNote.ts';
-import { signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
-import { canVerify, cosign, verifyCosignatures } from '../../src/witness/cosignature.ts';
+import { signCheckpoint, signNote, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
+import { canVerify, verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { keyNamed, privateKeyOf } from '../notes/keys.ts';
-import { checkpointOf, ORIGIN, request, WITNESS } from './testLog.ts';
+import { cosign, cosignatureKey } from './cosign.ts';
 import { ARCHE, COACH_AND_HORSES, SIGSUM_COSIGNATURE } from './vectors.ts';
 
 const [NAVIGLI, NAVIGLI_ML_DSA] = COACH_AND_HORSES.vkeys.map((vkey) =>
@@ -29,14 +29,16 @@ test.runIf(hasMlDsa44)('published cosignatures with ML-DSA-44 are verified', () 
   expect(() => verifyCosignatures(altered, [NAVIGLI_ML_DSA])).toThrow('is invalid');
 });
 
-test('a published cosignature is made', () => {
+test('the cosignatures of these tests are like a published one', () => {
   const { name, text, line } = SIGSUM_COSIGNATURE;
   const key = privateKeyOf(Buffer.concat([Buffer.of(17), Buffer.alloc(31)]));
   expect(cosign(signNote(text, { name: 'example.org/log', key }), { name, key }, 1234)).toBe(line);
 });
 
-const NOTE = checkpointOf(request('abcde'));
-const KEY = toVerifierKey(WITNESS.name, WITNESS.key, 'cosignature');
+const ORIGIN = 'log.example';
+const NOTE = signCheckpoint({ size: 5, root: 'ab'.repeat(32) }, { origin: ORIGIN, key: keyNamed('log') });
+const WITNESS = { name: 'witness.example/w1', key: keyNamed('w1') };
+const KEY = cosignatureKey(WITNESS);
 const line = (time: number): string => cosign(NOTE, WITNESS, time);
 
 test('the newest cosignature of a key counts; those of other keys do not', () => {

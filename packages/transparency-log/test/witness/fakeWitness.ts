@@ -1,29 +1,42 @@
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
+import { MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { verifyConsistency } from '../../src/merkle/proofs.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
+import { readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
 import { parseConsistencyProof } from '../../src/notes/proof.ts';
-import { formatVerifierKey } from '../../src/notes/signedNote.ts';
-import { toVerifierKey } from '../../src/sign/signCheckpoint.ts';
-import { cosign } from '../../src/witness/cosignature.ts';
 import { type PolicyWitness, parsePolicy } from '../../src/witness/policy.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { cosign, witnessKey } from './cosign.ts';
 
 type Submitted = ReturnType<typeof parseConsistencyProof>;
 
-/** A witness that cosigns everything it is asked for, unless `respond` is replaced. */
+/** A witness of one log (https://c2sp.org/tlog-witness), which cosigns one history, unless `respond` is replaced. */
 export class FakeWitness {
   readonly name: string;
-  /** What it was asked for. */
+  /** The requests that it got. */
   readonly submitted: Submitted[] = [];
-  /** When it cosigns, in seconds since 1970. */
+  /** The time of its cosignatures, in seconds since 1970. */
   time = Math.floor(Date.now() / 1_000);
-  respond = (submitted: Submitted, response: ServerResponse): void => void response.end(this.sign(submitted));
   url = '';
+  #latest: TreeHead = { size: 0, root: new MerkleTree().root() };
+  #server: Server | undefined;
 
   constructor(name: string) {
     this.name = name;
   }
+
+  respond = (submitted: Submitted, response: ServerResponse): void => {
+    const { size, root } = readUnverifiedCheckpoint(submitted.checkpoint);
+    if (submitted.from !== this.#latest.size) conflict(this.#latest.size, response);
+    else if (!verifyConsistency(this.#latest, { size, root }, submitted.path)) response.writeHead(422).end();
+    else {
+      this.#latest = { size, root };
+      response.end(this.sign(submitted));
+    }
+  };
 
   sign({ checkpoint }: Submitted): string {
     return cosign(checkpoint, { name: this.name, key: keyNamed(this.name) }, this.time);
@@ -35,22 +48,27 @@ export class FakeWitness {
 
   /** As in WITNESSES. */
   get setting(): string {
-    return `${formatVerifierKey(toVerifierKey(this.name, keyNamed(this.name), 'cosignature'))} ${this.url}`;
+    return `${witnessKey(this.name)} ${this.url}`;
   }
 
+  /** Listens, again at the same port, until the end of the test. */
   async start(): Promise<this> {
     const server = createServer(async (request, response) => {
       const submitted = parseConsistencyProof(await text(request));
       this.submitted.push(submitted);
       this.respond(submitted, response);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      server.closeAllConnections();
-      server.close();
-    });
+    this.#server = server;
+    const port = this.url === '' ? 0 : Number(new URL(this.url).port);
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+    onTestFinished(() => this.stop());
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     return this;
+  }
+
+  stop(): void {
+    this.#server?.close();
+    this.#server?.closeAllConnections();
   }
 }
 
