@@ -85,19 +85,24 @@ test.each([...OPERATIONS, ['GET', '/tile/0/x000/000', ''], ['HEAD', '/plants', '
   },
 );
 
+const IN_EVENTS = 'the parameters are after, user, id, type, since, until, limit, order, before.';
+const IN_PLANTS = 'the parameters are limit, after.';
+
 test.each([
-  ['/events?usr=alice', 'usr is not a parameter (did you mean user?).'],
-  ['/events?User=alice&limit=2', 'User is not a parameter (did you mean user?).'],
-  ['/plants?limti=1', 'limti is not a parameter (did you mean limit?).'],
-  ['/plants?access_token=x', 'access_token is not a parameter.'],
-  ['/plants?__proto__=1', '__proto__ is not a parameter.'],
-  ['/plants?a%2Fb~=1', 'a/b~ is not a parameter.'],
-  ['/plants?=1', 'An empty name is not a parameter.'],
-  [`/plants?${'x'.repeat(1_000)}=1`, `${'x'.repeat(64)} is not a parameter.`],
-  ['/checkpoint?lates', 'lates is not a parameter (did you mean latest?).'],
+  ['/events?User=alice&limit=2', `User is not a parameter; ${IN_EVENTS}`],
+  ['/plants?access_token=x', `access_token is not a parameter; ${IN_PLANTS}`],
+  ['/plants?__proto__=1', `__proto__ is not a parameter; ${IN_PLANTS}`],
+  ['/plants?a%2Fb~=1', `a/b~ is not a parameter; ${IN_PLANTS}`],
+  ['/plants?=1', `An empty name is not a parameter; ${IN_PLANTS}`],
+  [`/plants?${'x'.repeat(1_000)}=1`, `${'x'.repeat(64)} is not a parameter; ${IN_PLANTS}`],
+  [
+    `/plants?${[1, 2, 3, 4, 5, 6, 7, 8, 9].map((digit) => `p${digit}`).join('&')}`,
+    `${[1, 2, 3, 4, 5, 6, 7, 8].map((digit) => `p${digit} is not a parameter`).join('; ')}; ${IN_PLANTS}`,
+  ],
+  ['/log-key?latest', 'latest is not a parameter; there are no parameters.'],
   [
     '/events?user=&id=01&usr=x&type=a&type=b',
-    'usr is not a parameter (did you mean user?); user must be 1 to 255 characters without control characters; id must be a 64-bit integer in decimal digits; type must be given once.',
+    `usr is not a parameter; user must be 1 to 255 characters without control characters; id must be a 64-bit integer in decimal digits; type must be given once; ${IN_EVENTS}`,
   ],
   ['/proofs/plants?user=', 'id is required; user must be 1 to 255 characters without control characters.'],
 ])('GET %s is 40004: %s', async (path, message) => {

@@ -56,7 +56,7 @@ export const HTTP_ERRORS = {
     example: 'name must be a string.',
   }),
   invalidQuery: entry(40004, 'the query is invalid, or has an unknown parameter', {
-    example: 'page is not a parameter.',
+    example: 'page is not a parameter; the parameters are limit, after.',
   }),
   malformedHttp: entry(40006, 'malformed HTTP'),
   malformedUrl: entry(40007, 'the URL is malformed', { causes: ['FST_ERR_BAD_URL'] }),
