@@ -183,6 +183,7 @@ describe('a service', () => {
 
 test('while the tree cannot be saved, checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
   const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
+  const { as } = service;
   const { get, request } = auditor(service);
   expect((await get('/checkpoint')).status).toBe(200);
   await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
@@ -194,6 +195,8 @@ test('while the tree cannot be saved, checkpoints are not stale but 50302, and a
   const [stale, waited] = await untilSettled(request('/checkpoint'));
   await refusedWith(50302, stale);
   expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
+  const [receipt] = await untilSettled(as('bob').request('/proofs/plants?id=9'));
+  await refusedWith(50302, receipt);
   const [first] = await untilSettled(request('/events'));
   const second = await request('/events'); // the clock stands still
   for (const replay of [first, second]) {

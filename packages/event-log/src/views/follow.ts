@@ -107,7 +107,7 @@ export class Follower<V extends View = View> {
 
   /**
    * Resolves once the view has caught up with the log with this ID, and has applied the event at this position.
-   * @throws ViewBehind, at once if the projection has halted
+   * @throws ViewBehind, after an optional timeout, and at once if the projection has halted
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean => {

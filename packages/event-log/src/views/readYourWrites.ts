@@ -1,6 +1,7 @@
 import { type Position, START } from '../eventStore.ts';
 import type { Follower } from './follow.ts';
 import type { View } from './view.ts';
+import { REACHED_TIMEOUT_MS } from './waiting.ts';
 
 /** An acknowledged write. After a reset of the view it is ignored: its position may no longer exist. */
 type Acknowledged = { logId: string; position: Position; resets: number };
@@ -28,7 +29,8 @@ export class ReadYourWrites {
   async ready(view: View, user: string): Promise<void> {
     const { follower, last } = this.#lookUp(view, user);
     const isOther = last !== undefined && last.logId !== view.applied.logId;
-    if (isOther || follower.notReady !== undefined) await follower.reached(START, last?.logId);
+    if (isOther || follower.notReady !== undefined)
+      await follower.reached(START, last?.logId, REACHED_TIMEOUT_MS);
   }
 
   /**
@@ -38,7 +40,7 @@ export class ReadYourWrites {
   async upTo(view: View, user: string, logId: string, named: Position): Promise<Position> {
     const { follower, last } = this.#lookUp(view, user);
     const acknowledged = last?.position ?? START;
-    await follower.reached(named > acknowledged ? named : acknowledged, logId);
+    await follower.reached(named > acknowledged ? named : acknowledged, logId, REACHED_TIMEOUT_MS);
     return follower.ready.applied.position; // it may have lost events meanwhile
   }
 

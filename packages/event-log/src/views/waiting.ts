@@ -3,15 +3,18 @@ export class ViewBehind extends Error {
   override readonly name = 'ViewBehind';
 }
 
-/** The default timeout of a reader that waits for a view. */
+/** The timeout of a client's read that waits for a view. */
 export const REACHED_TIMEOUT_MS = 5_000;
 
 /** The readers that wait for a view. */
 export class Waiting {
   readonly #checks = new Set<() => void>();
 
-  /** Resolves when `isReached` is true in a `check`. @throws ViewBehind with this message; errors of `isReached` */
-  until(isReached: () => boolean, message: string, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+  /**
+   * Resolves when `isReached` is true in a `check`. @throws ViewBehind with this message, after an optional timeout;
+   * errors of `isReached`
+   */
+  until(isReached: () => boolean, message: string, timeoutMs?: number): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const done = (): void => {
         this.#checks.delete(check);
@@ -26,10 +29,11 @@ export class Waiting {
         }
         done();
       };
-      const timer = setTimeout(() => {
+      const expire = (): void => {
         done();
         reject(new ViewBehind(message));
-      }, timeoutMs);
+      };
+      const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
       this.#checks.add(check);
     });
   }

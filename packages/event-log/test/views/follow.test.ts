@@ -73,7 +73,7 @@ test('waiting for a position that is not reached times out', async () => {
   const { follower } = await followIn(tempDir(), await openIn(tempDir()));
   await follower.reached(START);
   stopClock();
-  const late = expect(follower.reached(1n)).rejects.toThrow(ViewBehind);
+  const late = expect(follower.reached(1n, undefined, REACHED_TIMEOUT_MS)).rejects.toThrow(ViewBehind);
   vi.advanceTimersByTime(REACHED_TIMEOUT_MS);
   await late;
 });
@@ -325,7 +325,9 @@ test('readers that wait when the projection halts are refused at once', async ()
   const { follower } = await followIn(tempDir(), store);
   await follower.reached(START);
   const readers = [1n, 2n].map((position) =>
-    expect(follower.reached(position)).rejects.toThrow('The to-do list is unavailable.'),
+    expect(follower.reached(position, undefined, REACHED_TIMEOUT_MS)).rejects.toThrow(
+      'The to-do list is unavailable.',
+    ),
   );
   give({ events: [{ ...item(1, 'alice', 'Fern'), data: { list: 'alice' } }], caughtUp: true });
   while (!follower.notReady?.includes('halted')) await nextTurn();

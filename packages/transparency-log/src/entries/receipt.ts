@@ -1,4 +1,5 @@
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
+import { REACHED_TIMEOUT_MS } from '@event-sourced/event-log/views';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, type Tile, tileHashes, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -25,7 +26,7 @@ export async function issueReceipt(
   event: RecordedEvent,
   { tree, log, checkpoints }: Dependencies,
 ): Promise<string> {
-  await tree.reached(event.position, await log.logId());
+  await tree.reached(event.position, await log.logId(), REACHED_TIMEOUT_MS);
   const entry = toEntry(event);
   const { ready } = tree;
   const tile = ready.tileIndex(event.position);

@@ -156,9 +156,10 @@ describe('the Merkle tree of a log', () => {
     await reached;
     expect(view.head).toMatchObject({ size: 11, root: await rootOf(logIn(dir), 11) });
     await follower.reached(11n, view.head.logId);
-    const late = [follower.reached(12n), follower.reached(1n, 'another log')].map((one) =>
-      expect(one).rejects.toThrow(ViewBehind),
-    );
+    const late = [
+      follower.reached(12n, undefined, REACHED_TIMEOUT_MS),
+      follower.reached(1n, 'another log', REACHED_TIMEOUT_MS),
+    ].map((one) => expect(one).rejects.toThrow(ViewBehind));
     vi.advanceTimersByTime(REACHED_TIMEOUT_MS);
     await Promise.all(late);
   });
