@@ -127,10 +127,12 @@ function prepare(db: DatabaseSync, { columns, keyColumns, lookup }: Table) {
   const isAfter = rest.length > 0 ? `AND (${rest}) > (${rest.map(() => '?')})` : '';
   const inPartition = `FROM rows WHERE ${partition} = ? ${isAfter} ORDER BY ${[partition, ...rest]} LIMIT ?`;
   const whole = `SELECT ${names}, checksum FROM rows WHERE`;
+  // The index is named, since SQLite prefers to search all rows of a partition.
+  const inLookup = `SELECT ${names}, checksum FROM rows INDEXED BY rows_by_lookup WHERE`;
   const hasKey = isEach(names.slice(0, keyColumns));
   return {
     get: prepareArrays(db, `${whole} ${hasKey}`),
-    find: lookup && prepareArrays(db, `${whole} ${isEach(lookup)}`),
+    find: lookup && prepareArrays(db, `${inLookup} ${isEach(lookup)}`),
     all: prepareArrays(db, `SELECT ${["''", ...rest, ...short]}, checksum ${inPartition}`),
     key: prepareArrays(db, `SELECT ${["''", ...rest]} ${inPartition}`),
     put: db.prepare(`INSERT OR REPLACE INTO rows VALUES (${names.map(() => '?')}, ?)`),
