@@ -2,27 +2,18 @@ import type { Checkpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { countCosignatures, type Policy } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
+import type { Check } from './check.ts';
 import type { Received } from './received.ts';
 
-export type PolicyCheck = {
-  /** The witnesses that must have cosigned a checkpoint. */
-  policy?: Policy | undefined;
-  /** The maximum age of the cosignatures of a quorum, or of the last growth. */
-  staleAfterMs?: number | undefined;
-  /** Whether the log must grow even with a policy. */
-  expectGrowth?: boolean | undefined;
-  now: () => Date;
-};
-
 /** The time of the quorum's cosignatures, in seconds since 1970; undefined without a policy. @throws Alarm */
-export function checkPolicy(checkpoint: Received, check: PolicyCheck): number | undefined {
+export function checkPolicy(checkpoint: Received, check: Check): number | undefined {
   const { policy, expectGrowth } = check;
   const cosignedAt = policy && checkCosignatures(checkpoint, policy, check);
   if (!policy || expectGrowth) checkGrowth(checkpoint, check);
   return cosignedAt;
 }
 
-function checkCosignatures(checkpoint: Checkpoint, policy: Policy, check: PolicyCheck): number {
+function checkCosignatures(checkpoint: Checkpoint, policy: Policy, check: Check): number {
   const now = check.now();
   try {
     const { time } = countCosignatures(checkpoint.note, policy, now);
@@ -36,7 +27,7 @@ function checkCosignatures(checkpoint: Checkpoint, policy: Policy, check: Policy
   }
 }
 
-function checkGrowth(checkpoint: Received, { staleAfterMs, now }: PolicyCheck): void {
+function checkGrowth(checkpoint: Received, { staleAfterMs, now }: Check): void {
   const { size, receivedAt } = checkpoint;
   if (staleAfterMs === undefined || now().getTime() - Date.parse(receivedAt) <= staleAfterMs) return;
   const message = `the log has had ${size} events since ${receivedAt}, longer ago than --stale-after allows`;

@@ -10,13 +10,12 @@ import { formatTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { formatConsistencyProof } from '../notes/proof.ts';
 import { Alarm, checkpointFiles, type Evidence } from './alarm.ts';
-import { LogUnavailable } from './logClient.ts';
+import type { Check } from './check.ts';
+import { NotChecked } from './notChecked.ts';
 import { describe, findLargest, type Received, shownBy } from './received.ts';
-import type { Rereading } from './rereading.ts';
+import { type Reread, wrongOrMissingTile } from './reread.ts';
 import { knownCheckpoints, type State } from './state.ts';
 
-type Client = { tile: ReadTile };
-type Source = { client: Client; rereading: Rereading };
 /** A checkpoint with the verified tiles of its tree. */
 export type Tree = { checkpoint: Received; tiles: VerifiedTiles };
 
@@ -36,8 +35,8 @@ export function compareHeads(state: State): void {
   }
 }
 
-/** Opens the tree of a checkpoint, using stored and served tiles. @throws TileMismatch, LogUnavailable */
-export async function openTree(checkpoint: Received, state: State, client: Client): Promise<Tree> {
+/** Opens the tree of a checkpoint, using stored and served tiles. @throws TileMismatch, NotChecked */
+export async function openTree(checkpoint: Received, { state, client }: Check): Promise<Tree> {
   const open = async (kept?: State['tiles']): Promise<Tree> => {
     const read: ReadTile = async (tile) => kept?.get(tilePath(tile)) ?? client.tile(tile);
     return { checkpoint, tiles: await VerifiedTiles.open(checkpoint, read) };
@@ -49,7 +48,7 @@ export async function openTree(checkpoint: Received, state: State, client: Clien
   });
 }
 
-/** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, LogUnavailable */
+/** Compares a tree with all smaller checkpoints. @throws Alarm, TileMismatch, NotChecked */
 export async function compareWithTree(tree: Tree, others: readonly Received[]): Promise<void> {
   for (const one of others) {
     if (one.size >= tree.checkpoint.size) continue;
@@ -58,24 +57,18 @@ export async function compareWithTree(tree: Tree, others: readonly Received[]): 
   }
 }
 
-/** Reads and compares tiles; returns whether all tiles are served and match the root. */
-type TryToCompare = (compare: () => Promise<void>) => Promise<boolean>;
-
 /**
  * Compares all checkpoints, using stored and served tiles. Returns whether the tiles prove that `received` is the
- * beginning of the largest checkpoint that the log must serve. @throws Alarm; after comparing, LogUnavailable if it did
- * not respond
+ * beginning of the largest checkpoint that the log must serve. @throws Alarm; after comparing, NotChecked if it did not
+ * respond
  */
-export async function searchFork(
-  received: Received,
-  state: State,
-  { client, rereading }: Source,
-): Promise<boolean> {
-  let unavailable: LogUnavailable | undefined;
+export async function searchFork(received: Received, check: Check): Promise<boolean> {
+  const { state, reread } = check;
+  let unavailable: NotChecked | undefined;
   /** Stored tiles are compared even if the log does not respond. */
-  const tryToCompare: TryToCompare = (compare) =>
-    areShown(compare, rereading).catch((error) => {
-      if (!(error instanceof LogUnavailable)) throw error;
+  const tryToCompare = (compare: () => Promise<void>): Promise<boolean> =>
+    isShown(compare, reread).catch((error) => {
+      if (!(error instanceof NotChecked)) throw error;
       unavailable ??= error;
       return false;
     });
@@ -83,7 +76,7 @@ export async function searchFork(
   const largest = findLargest(known.filter(({ mayBeAhead }) => !mayBeAhead));
   const trees: Tree[] = [];
   for (const one of new Set([largest, findLargest(known), state.checkpoint, received]))
-    if (one) await tryToCompare(async () => void trees.push(await openTree(one, state, client)));
+    if (one) await tryToCompare(async () => void trees.push(await openTree(one, check)));
   let isBeginning = false;
   for (const tree of trees) {
     for (const one of known) {
@@ -97,12 +90,12 @@ export async function searchFork(
   return isBeginning;
 }
 
-/** Whether the log itself serves the last tiles of a checkpoint. @throws errors that do not concern tiles */
-export const isShown = (head: TreeHead, { client, rereading }: Source): Promise<boolean> =>
-  areShown(async () => void (await VerifiedTiles.open(head, (tile) => client.tile(tile))), rereading);
-
 /** Compares two trees up to the last full tile of each level: the log may no longer serve the tiles below. */
-async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryToCompare): Promise<void> {
+async function compareFullTiles(
+  smaller: Tree,
+  larger: Tree,
+  tryToCompare: (compare: () => Promise<void>) => Promise<boolean>,
+): Promise<void> {
   for (let width = TILE_WIDTH; width <= smaller.checkpoint.size; width *= TILE_WIDTH) {
     const size = smaller.checkpoint.size - (smaller.checkpoint.size % width);
     await tryToCompare(async () => {
@@ -115,16 +108,15 @@ async function compareFullTiles(smaller: Tree, larger: Tree, tryToCompare: TryTo
 }
 
 /**
- * Whether the log serves the tiles that `read` reads. @throws LogUnavailable if the log does not respond, for example
+ * Whether the tiles that `read` reads are served, and match. @throws NotChecked if the log does not respond, for example
  * an instance that is starting; errors that do not concern tiles, such as Alarm
  */
-async function areShown(read: () => Promise<void>, rereading: Rereading): Promise<boolean> {
+export async function isShown(read: () => Promise<void>, reread: Reread): Promise<boolean> {
   try {
-    await rereading.read(read, { missing: true });
+    await reread(read, wrongOrMissingTile);
     return true;
   } catch (error) {
-    const isMissing = error instanceof LogUnavailable && error.isMissing;
-    if (!(isMissing || error instanceof TileMismatch)) throw error;
+    if (wrongOrMissingTile(error) === undefined) throw error;
     return false;
   }
 }

@@ -5,17 +5,7 @@ import { failureReason, readAtMost } from '../http/response.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileOrEntries, tilePath } from '../merkle/tiles.ts';
 import { formatEntryBundle, parseEntryBundle } from '../notes/entryBundle.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
-
-/** The log could not be read. This proves nothing: the next attempt may succeed. */
-export class LogUnavailable extends Error {
-  override readonly name = 'LogUnavailable';
-  /** Whether the log responded that the resource does not exist. */
-  readonly isMissing: boolean;
-  constructor(message: string, isMissing = false) {
-    super(message);
-    this.isMissing = isMissing;
-  }
-}
+import { NotChecked } from './notChecked.ts';
 
 /** The media types of files and checkpoints. The error page of a proxy is not a response of the log. */
 const MEDIA_TYPES = /^(text\/plain|(application|binary)\/octet-stream|none)\b/i;
@@ -28,7 +18,7 @@ const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
 
 type Options = { url: string; token?: string | undefined; signal: AbortSignal; maxWaits?: number };
 
-/** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws LogUnavailable. */
+/** Reads a transparency log over HTTP: https://c2sp.org/tlog-tiles. Each method throws NotChecked. */
 export class LogClient {
   readonly #url: string;
   readonly #token: string | undefined;
@@ -82,8 +72,8 @@ export class LogClient {
 
   async #get(path: string, maxBytes: number): Promise<Buffer> {
     const url = `${this.#url}/${path}`;
-    const unavailable = (reason: string, isMissing = false): LogUnavailable =>
-      new LogUnavailable(`GET ${url}: ${reason}`, isMissing);
+    const unavailable = (reason: string, isMissing = false): NotChecked =>
+      new NotChecked(`GET ${url}: ${reason}`, isMissing);
     try {
       const response = await this.#fetch(url);
       const body = await readAtMost(maxBytes, response.body);
@@ -95,7 +85,7 @@ export class LogClient {
       return body;
     } catch (error) {
       this.#signal.throwIfAborted();
-      if (error instanceof LogUnavailable) throw error;
+      if (error instanceof NotChecked) throw error;
       throw unavailable(failureReason(error));
     }
   }

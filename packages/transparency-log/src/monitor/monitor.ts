@@ -7,9 +7,10 @@ import { Alarm } from './alarm.ts';
 import { AlarmDirectory } from './alarmDirectory.ts';
 import { type Checked, checkLog } from './checkLog.ts';
 import { formatDuration } from './durations.ts';
-import { readKnown } from './known.ts';
-import { LogClient, LogUnavailable } from './logClient.ts';
-import { type MonitorOptions, type MonitorSettings, parseMonitorOptions } from './monitorOptions.ts';
+import { readKnown } from './fromOthers.ts';
+import { LogClient } from './logClient.ts';
+import { type MonitorOptions, parseMonitorOptions } from './monitorOptions.ts';
+import { NotChecked } from './notChecked.ts';
 import type { Received } from './received.ts';
 import { type State, StateFiles } from './state.ts';
 
@@ -22,19 +23,13 @@ type Context = {
 };
 
 /** The context of all checks of a run. */
-type Run = MonitorSettings &
+type Run = ReturnType<typeof parseMonitorOptions> &
   Context & {
     files: StateFiles;
     alarms: AlarmDirectory;
     /** Checkpoints that are not in the state yet: from others, or because writing the state failed. */
     known: readonly Received[];
   };
-
-/** With `once`: the log could not be checked. This is not an alarm. */
-class NotChecked extends Error {
-  override readonly name = 'NotChecked';
-  readonly exitCode = 2;
-}
 
 const ATTEMPTS_ONCE = 3;
 /** Errors of files that may not occur at the next check. */
@@ -67,8 +62,8 @@ async function checkOnce(run: Run): Promise<void> {
   const deadline = performance.now() + run.timeoutMs;
   for (let attempt = 1; ; attempt++) {
     const failure = await tryToCheck(run, deadline - performance.now());
-    if (failure === undefined) return;
-    if (attempt === ATTEMPTS_ONCE) throw new NotChecked(failure);
+    if (!failure) return;
+    if (attempt === ATTEMPTS_ONCE) throw failure;
     await sleep(RETRY_INTERVAL_MS, run.signal);
   }
 }
@@ -77,23 +72,23 @@ async function checkOnce(run: Run): Promise<void> {
 async function follow(run: Run): Promise<never> {
   for (;;) {
     const failure = await tryToCheck(run, run.timeoutMs);
-    if (failure !== undefined) run.print(failure);
+    if (failure) run.print(failure.message);
     await sleep(run.intervalMs, run.signal);
   }
 }
 
-/** Checks the log; returns a line if that is not possible now. @throws Error, for example after an alarm */
-async function tryToCheck(run: Run, timeoutMs: number): Promise<string | undefined> {
+/** Checks the log; returns the reason if that is not possible now. @throws Error, for example after an alarm */
+async function tryToCheck(run: Run, timeoutMs: number): Promise<NotChecked | undefined> {
   run.signal.throwIfAborted();
   const deadline = new AbortController();
   const ms = Math.max(1, Math.min(timeoutMs, MAX_TIMER_MS));
-  const timer = setTimeout(() => deadline.abort(new LogUnavailable(TOO_SLOW)), ms);
+  const timer = setTimeout(() => deadline.abort(new NotChecked(TOO_SLOW)), ms);
   try {
     await check(run, AbortSignal.any([run.signal, deadline.signal]));
     return undefined;
   } catch (error) {
-    if (!(error instanceof LogUnavailable || isTransient(error))) throw error;
-    return printable(`not checked: ${error.message}`);
+    if (!(error instanceof NotChecked || isTransient(error))) throw error;
+    return new NotChecked(printable(`not checked: ${error.message}`));
   } finally {
     clearTimeout(timer);
   }
@@ -102,7 +97,7 @@ async function tryToCheck(run: Run, timeoutMs: number): Promise<string | undefin
 const isTransient = (error: unknown): error is Error =>
   [error, (error as Error).cause].some((one) => TRANSIENT.includes(String(Object(one).code)));
 
-/** Locks the state, and checks the log unless there was an alarm. @throws LogUnavailable, Error */
+/** Locks the state, and checks the log unless there was an alarm. @throws NotChecked, Error */
 async function check(run: Run, signal: AbortSignal): Promise<void> {
   const { files, alarms, key, write } = run;
   using _lock = await files.lock();
@@ -119,12 +114,12 @@ async function check(run: Run, signal: AbortSignal): Promise<void> {
     await write(formatResult(checked));
   } catch (error) {
     if (error instanceof Alarm) throw new Error(await alarms.raise(error), { cause: error });
-    if (error instanceof LogUnavailable) throw new LogUnavailable(withPending(error, await files.read(key)));
+    if (error instanceof NotChecked) throw new NotChecked(withPending(error, await files.read(key)));
     throw error;
   }
 }
 
-/** @throws Alarm, LogUnavailable */
+/** @throws Alarm, NotChecked */
 async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
   const { url, token, key, files } = run;
   const onNotice = (line: string): void => run.print(printable(line));
@@ -159,7 +154,7 @@ function formatResult({ state: { checkpoint }, added, again, cosignedAt }: Check
   return `${now.toISOString()}  ${log}  new events: ${added}${older}${cosigned}\n`;
 }
 
-function withPending({ message }: LogUnavailable, { pending }: State): string {
+function withPending({ message }: NotChecked, { pending }: State): string {
   const [first] = pending;
   if (!first) return message;
   const count = `${pending.length} checkpoint${pending.length === 1 ? '' : 's'}`;

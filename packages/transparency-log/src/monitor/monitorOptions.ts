@@ -21,8 +21,6 @@ export type MonitorOptions = PolicyOptions & {
   onAlarm?: string;
 };
 
-export type MonitorSettings = ReturnType<typeof parseMonitorOptions>;
-
 /** Parses the options; `print` gets the witnesses that are not counted. @throws Error for the operator */
 export function parseMonitorOptions(options: MonitorOptions, print: (line: string) => void) {
   const { once, all, expectGrowth, staleAfter, onAlarm } = options;

@@ -3,7 +3,7 @@ import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
-import { LogUnavailable } from './logClient.ts';
+import { NotChecked } from './notChecked.ts';
 import { openReceived, type Received } from './received.ts';
 
 export type State = {
@@ -32,12 +32,12 @@ export class StateFiles {
     this.path = path;
   }
 
-  /** Locks the state: each check continues from the state of the previous check. @throws LogUnavailable, Error */
+  /** Locks the state: each check continues from the state of the previous check. @throws NotChecked, Error */
   async lock(): Promise<Disposable> {
     const file = `${this.path}.lock`;
     return acquireFileLock(file).catch((error: Error) => {
       const message = `cannot lock ${file}: ${error.message}`;
-      throw error instanceof FileLocked ? new LogUnavailable(message) : new Error(message, { cause: error });
+      throw error instanceof FileLocked ? new NotChecked(message) : new Error(message, { cause: error });
     });
   }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { tileRoot } from '../../src/merkle/tiles.ts';
-import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { NEW_STATE } from '../../src/monitor/state.ts';
 import { formatEntryBundle, parseEntryBundle } from '../../src/notes/entryBundle.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
@@ -57,7 +57,8 @@ describe('a log that grows', () => {
     await checked(log, stateOf(logOf(600).head()));
     expect(log.read.sort()).toEqual(['0/2', '1/0', 'entries/2']);
     const unchanged = logOf(700);
-    expect((await checked(unchanged, stateOf(logOf(700).head()))).added).toBe(0);
+    const { state } = await checked(logOf(700));
+    expect((await checked(unchanged, state)).added).toBe(0);
     expect(unchanged.read).toEqual([]);
   });
 
@@ -196,7 +197,7 @@ describe('an alarm is raised', () => {
     const log = logOf(700);
     log.checkpoint = stating({ size, root }).checkpoint;
     const state = stateOf(logOf(600).head());
-    expect((await check(log, state)).error).toBeInstanceOf(LogUnavailable);
+    expect((await check(log, state)).error).toBeInstanceOf(NotChecked);
     expect(log.read).toEqual(['6/0']);
     log.tile = async (tile) => {
       log.read.push(`${tile.level}/${tile.index}`);
@@ -342,7 +343,7 @@ test('an unavailable log is not an alarm, at any request', async () => {
   for (const method of ['checkpoint', 'tile', 'entries'] as const) {
     const log = logOf(400);
     log[method] = unavailable;
-    expect((await check(log, stateOf(logOf(300).head()))).error).toBeInstanceOf(LogUnavailable);
+    expect((await check(log, stateOf(logOf(300).head()))).error).toBeInstanceOf(NotChecked);
   }
 });
 
@@ -354,7 +355,7 @@ describe('a checkpoint whose tiles the log does not show', () => {
 
   test('is kept, before anything else is fetched, until the log shows that it is consistent', async () => {
     const one = await check(hidden(logOf(400)), stateOf(logOf(300).head()));
-    expect(one.error).toBeInstanceOf(LogUnavailable);
+    expect(one.error).toBeInstanceOf(NotChecked);
     expect(one.last).toMatchObject({ checkpoint: logOf(300).head(), pending: [logOf(400).head()] });
     const same = await check(hidden(logOf(400)), one.last);
     expect(same.last).toBe(one.last);

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
-import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { NotChecked } from '../../src/monitor/notChecked.ts';
 import type { Received } from '../../src/monitor/received.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -74,11 +74,11 @@ export const forkOf = (size: number, place: number): FakeLog =>
 let missed = 0;
 /** A log chooses the text of its responses. */
 export const missing = async () => {
-  throw new LogUnavailable(`404 ${missed++}`, true);
+  throw new NotChecked(`404 ${missed++}`, true);
 };
 
 export const unavailable = async () => {
-  throw new LogUnavailable('503');
+  throw new NotChecked('503');
 };
 
 /** A log with the tiles of the first log that serves the checkpoints of the other logs, one after the other. */

@@ -5,7 +5,7 @@ import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
-import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
 import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
@@ -60,7 +60,7 @@ export class FakeLog {
   async tile(tile: Tile): Promise<Buffer> {
     this.read.push(`${tile.level}/${tile.index}`);
     const hashes = this.#tree.read(tile);
-    if (hashes.length < tile.width * HASH_BYTES) throw new LogUnavailable('404', true);
+    if (hashes.length < tile.width * HASH_BYTES) throw new NotChecked('404', true);
     return hashes;
   }
 

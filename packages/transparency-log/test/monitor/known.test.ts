@@ -4,7 +4,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { inclusionProofFromTiles } from '../../src/merkle/tiles.ts';
-import { readKnown } from '../../src/monitor/known.ts';
+import { readKnown } from '../../src/monitor/fromOthers.ts';
 import { NEW_STATE, StateFiles } from '../../src/monitor/state.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { signCheckpoint, signNote } from '../../src/sign/signCheckpoint.ts';
@@ -107,7 +107,7 @@ describe('what others have of the log', () => {
     };
     const waiting = await check(cosignedAgo(0), NEW_STATE, { known: received, policy });
     expect(waiting.error).toMatchObject({
-      name: 'LogUnavailable',
+      name: 'NotChecked',
       message: expect.stringContaining(`(in ${path})`),
     });
     await expectFork(await alarmOf(forkOf(12, 8), waiting.last));
@@ -115,7 +115,7 @@ describe('what others have of the log', () => {
     const now = () => new Date(NOW.getTime() + 301_000);
     const later = { known: received, policy, now };
     expect((await check(cosignedAgo(-300), NEW_STATE, later)).error).toMatchObject({
-      name: 'LogUnavailable',
+      name: 'NotChecked',
     });
     expect((await alarmOf(cosignedAgo(-301), NEW_STATE, later)).message).toBe(rollback);
   });

@@ -2,7 +2,8 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { LogClient, LogUnavailable } from '../../src/monitor/logClient.ts';
+import { LogClient } from '../../src/monitor/logClient.ts';
+import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { entries, FakeLog, serve } from './fakeLog.ts';
 
 async function urlOf(log: RequestListener): Promise<string> {
@@ -43,7 +44,7 @@ test('a log that limits every request is unavailable', async () => {
 
 test.each([['3600'], ['soon'], [undefined]])('one that says to wait %s is, too', async (retryAfter) => {
   const { client, requests } = await limitedClient({ limited: 1, ...(retryAfter && { retryAfter }) });
-  await expect(client.checkpoint()).rejects.toThrow(LogUnavailable);
+  await expect(client.checkpoint()).rejects.toThrow(NotChecked);
   expect(requests()).toBe(1);
 });
 
@@ -108,7 +109,7 @@ test.each([
   ['that is not compressed', Buffer.from('checkpoint'), /Z_DATA_ERROR/],
 ])('a log with a compressed response %s is unavailable', async (_, body, message) => {
   const checkpoint = (await compressing(body)).checkpoint();
-  await expect(checkpoint).rejects.toThrow(LogUnavailable);
+  await expect(checkpoint).rejects.toThrow(NotChecked);
   await expect(checkpoint).rejects.toThrow(message);
 });
 
@@ -143,7 +144,7 @@ test.each<[string, RequestListener, RegExp?]>([
   ],
 ])('a log that %s is unavailable', async (_, log, message = /./) => {
   const checkpoint = (await clientOf(log)).checkpoint();
-  await expect(checkpoint).rejects.toThrow(LogUnavailable);
+  await expect(checkpoint).rejects.toThrow(NotChecked);
   await expect(checkpoint).rejects.toThrow(message);
 });
 

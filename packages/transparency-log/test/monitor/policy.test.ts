@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
-import { LogUnavailable } from '../../src/monitor/logClient.ts';
+import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openPolicy, type Policy } from '../../src/witness/policy.ts';
 import { witnessKey } from '../witness/cosign.ts';
@@ -40,7 +40,7 @@ const witnessing = (shown: { [name: string]: string | Buffer }, policy = policyO
   policy,
   witnessCheckpoint: async (url: string) => {
     const note = shown[url.slice(URL.length + 1)];
-    if (note === undefined) throw new LogUnavailable('404');
+    if (note === undefined) throw new NotChecked('404');
     return Buffer.from(note as string);
   },
 });
@@ -120,7 +120,7 @@ test('an instance that gets its cosignatures later is not a rollback if its tile
   const options = { policy: policyOf(NAMES, '1') };
   const behind = (shown: FakeLog) => showing([cosignedBy(logOf(7), NAMES, 86_400)], shown);
   const { error } = await check(behind(logOf(9)), stateOf(logOf(9).head()), options);
-  expect(error).toBeInstanceOf(LogUnavailable);
+  expect(error).toBeInstanceOf(NotChecked);
   expect((error as Error).message).toMatch(/^the log shows 7:\w+ with its cosignatures, and the tiles of 9:/);
   const altered = logOf(9);
   const { tile } = altered;
@@ -154,7 +154,7 @@ test('an instance that has not read its tree yet is not a rollback', async () =>
   const starting = logOf(7);
   starting.tile = unavailable;
   const { error } = await check(starting, stateOf(logOf(9).head()));
-  expect(error).toEqual(new LogUnavailable('503'));
+  expect(error).toEqual(new NotChecked('503'));
 });
 
 test('a log that does not serve tiles cannot hide a fork that stored tiles show', async () => {

@@ -1,0 +1,53 @@
+import { readStateFile } from '../files/stateFile.ts';
+import { decodeUtf8 } from '../notes/encoding.ts';
+import { NotVerified } from '../notes/notVerified.ts';
+import { printable } from '../notes/printable.ts';
+import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
+import { verifyCosignatures } from '../witness/cosignature.ts';
+import type { PolicyWitness } from '../witness/policy.ts';
+import type { Check } from './check.ts';
+import { NotChecked } from './notChecked.ts';
+import { openReceived, type Received } from './received.ts';
+
+/** Reads checkpoints from files with a checkpoint or a proof, such as a receipt. @throws Error that names the file */
+export function readKnown(
+  files: readonly string[],
+  key: VerifierKey,
+  receivedAt: string,
+): Promise<Received[]> {
+  return Promise.all(
+    files.map(async (file) => {
+      try {
+        const text = await readStateFile(file, MAX_PROOF_BYTES, 'a checkpoint or a proof');
+        const isProof = isInclusionProof(text);
+        const note = isProof ? (await openInclusionProof(text, key)).checkpoint.note : text;
+        return await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
+      } catch (error) {
+        const reason = printable((error as Error).message);
+        throw new Error(`cannot use ${file} of --known: ${reason}`, { cause: error });
+      }
+    }),
+  );
+}
+
+/** The log's newest checkpoint from each witness with a URL: "Monitor Retrieval Mechanism" of tlog-witness. */
+export async function witnessCheckpoints(check: Check): Promise<Received[]> {
+  const { policy, witnessCheckpoint, key, now, onNotice } = check;
+  const received = async ({ key: witness, url }: PolicyWitness): Promise<Received | undefined> => {
+    if (!url || !witnessCheckpoint) return undefined;
+    try {
+      const note = decodeUtf8(await witnessCheckpoint(url));
+      if (verifyCosignatures(note, [witness]).length === 0)
+        throw new NotVerified('its checkpoint does not have its cosignature');
+      const source = { shownBy: `shown by ${witness.name}`, mayBeAhead: true };
+      return await openReceived({ note, receivedAt: now().toISOString(), ...source }, key);
+    } catch (error) {
+      if (!(error instanceof NotChecked || error instanceof NotVerified)) throw error;
+      onNotice(`the witness ${witness.name} is unavailable: ${error.message}`);
+      return undefined;
+    }
+  };
+  const all = await Promise.all((policy?.witnesses ?? []).map(received));
+  return all.filter((one) => one !== undefined);
+}
