@@ -1,3 +1,4 @@
+import { causeChain } from '@event-sourced/http';
 import {
   issueToken,
   NotAKeySet,
@@ -24,10 +25,12 @@ export async function fetchProviderKeys(
   try {
     await keys.reload();
   } catch (error) {
-    const { message } = error as Error;
     if (error instanceof NotAKeySet)
-      throw new Error(`JWKS_URL is not the URL of a key set: ${message}`, { cause: error });
-    logger.warn({ reason: message }, 'the keys of the identity provider cannot be fetched yet');
+      throw new Error(`JWKS_URL is not the URL of a key set: ${error.message}`, { cause: error });
+    logger.warn(
+      { reason: causeChain(error as Error) },
+      'the keys of the identity provider cannot be fetched yet',
+    );
   }
   return keys;
 }

@@ -162,6 +162,7 @@ test('a token with an unknown key is 503 while it is unavailable', async () => {
   await rotated.close();
   pass(2_000);
   await expectUnavailable(await service.list(token));
+  expect(service.log()).toContain('ECONNREFUSED');
   await startIdentityProvider(nextKey, provider.port);
   expect((await service.list(token)).status).toBe(200);
 });

@@ -27,11 +27,13 @@ export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): E
   };
 }
 
-/** The messages of an error and its causes, each once. */
-function causeChain(error: Error): string {
+/** The messages of an error and its causes, each once. An AggregateError of Node has a code only. */
+export function causeChain(error: Error): string {
   let reason = error.message;
-  for (let at = error.cause; at instanceof Error; at = at.cause)
-    if (!reason.includes(at.message)) reason += `: ${at.message}`;
+  for (let at = error.cause; at instanceof Error; at = at.cause) {
+    const message = at.message || String((at as NodeJS.ErrnoException).code);
+    if (!reason.includes(message)) reason += `: ${message}`;
+  }
   return reason;
 }
 

@@ -1,5 +1,6 @@
 export { apiReference } from './apiReference.ts';
 export { authenticate, requireScope } from './auth.ts';
+export { causeChain } from './errorHandler.ts';
 export {
   type ErrorEntry,
   entry,

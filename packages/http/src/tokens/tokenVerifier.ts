@@ -112,9 +112,7 @@ export function providerKeys(url: URL): ProviderKeys {
 }
 
 async function fetchKeySet(url: string, options: RequestInit): Promise<Response> {
-  const response = await fetch(url, options).catch(({ message, cause }) => {
-    throw new Error(cause?.code ?? cause?.message ?? message, { cause });
-  });
+  const response = await fetch(url, options);
   const { status } = response;
   if (status !== 200) {
     const message = `it responds with status ${status}${status >= 300 && status < 400 ? ', a redirect' : ''}`;

@@ -17,7 +17,7 @@ import { parseLogKey, type VerifierKey } from '../notes/signedNote.ts';
 import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
 
 /** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
-export type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
+type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
 
 /**
  * Verifies a proof; returns what it proves, as a line that is safe to print. `print` gets the witnesses that are not

@@ -10,7 +10,7 @@ const KEY_TYPES = {
   cosignature: { code: 0x04, length: 32 },
   mlDsa44: { code: 0x06, length: 1_312 },
 };
-export type KeyType = keyof typeof KEY_TYPES;
+type KeyType = keyof typeof KEY_TYPES;
 
 /**
  * A public key that verifies notes. `id`: eight hexadecimal digits. `origin`: the name of the log in its checkpoints,
@@ -84,7 +84,7 @@ async function isSignature(signature: Buffer, text: string, { publicKey }: Verif
   return crypto.subtle.verify('Ed25519', key, bytes, new TextEncoder().encode(text));
 }
 
-export type Signature = { name: string; id: string; signature: Buffer };
+type Signature = { name: string; id: string; signature: Buffer };
 
 export const signaturesBy = (signatures: readonly Signature[], { name, id }: VerifierKey): Signature[] =>
   signatures.filter((one) => one.name === name && one.id === id);
