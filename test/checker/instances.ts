@@ -33,7 +33,7 @@ export async function startInstances(count: number, env: Record<string, string>)
         return runs;
       },
       request: (user: string, path: string, { scope, ...init }: RequestInit & { scope?: string } = {}) =>
-        service.as(user, scope).request(path, init),
+        service.as(user, scope).send(path, init),
       async restart(): Promise<void> {
         await service.close();
         service = await start(dir);

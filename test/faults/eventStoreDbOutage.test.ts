@@ -99,7 +99,7 @@ describe('a view is not rebuilt', () => {
 
     elect(first); // which does not have the plant
     slowClock(); // the node is believed after some seconds
-    const again = await serviceOver(url, { DATA_DIR: before.dir });
+    const again = await serviceOver(url, { DATA_DIR: before.dir, EVENTSTOREDB_TIMEOUT: '10' });
     await expect.poll(again.messages).toContain('event store unavailable; projection is waiting');
     elect(second);
     first.notLeader(1, { address: '127.0.0.1', port: second.port });

@@ -24,6 +24,8 @@ import {
 const ATTEMPT_TIMEOUT_MS = 3_000;
 /** The longest delay between two attempts of one call, in milliseconds. */
 const LONGEST_DELAY_MS = 1_500;
+/** The timeout of calls that tests wait for, in milliseconds. */
+const SHORT_TIMEOUT = { timeoutMs: 10_000 };
 
 const INFO = 30;
 const WARN = 40;
@@ -146,7 +148,7 @@ test('a slow subscriber applies backpressure to the server, and misses no event'
 
 test('a refused append waits, with back-off and not for ever, for the first event of its stream', async () => {
   const server = await startFakeServer();
-  const { store } = await open(server.url);
+  const { store } = await open(server.url, SHORT_TIMEOUT);
   await store.append('plant-alice/1', event('Fern'), NO_STREAM);
   server.lagIndex(Number.POSITIVE_INFINITY);
   const { read } = server.calls;
@@ -189,7 +191,7 @@ describe('a former leader that does not know yet that it has lost its role,', ()
       node.write('plant-alice/1', { id: ids[1] as string });
     }
     elect(second);
-    const { store } = await open(url);
+    const { store } = await open(url, SHORT_TIMEOUT);
     const { position } = await store.append('plant-alice/2', event('Ivy'), NO_STREAM);
     elect(first);
     second.notLeader(1, { address: '127.0.0.1', port: first.port });

@@ -134,8 +134,10 @@ describe('a start over an empty EventStoreDB', () => {
   async function stoppedOver() {
     const server = await startFakeServer();
     const { dir, alice, bob, close } = await serviceOver(server.url);
-    for (const user of [alice, bob]) expect((await user.create(1, { name: 'Fern' })).status).toBe(200);
-    expect(await listed(alice)).toEqual([{ name: 'Fern' }]);
+    for (const user of [alice, bob]) {
+      expect((await user.create(1, { name: 'Fern' })).status).toBe(200);
+      expect(await listed(user)).toEqual([{ name: 'Fern' }]); // the view has it
+    }
     await close();
     await server.stop();
     return { dir, log: server.log };

@@ -188,7 +188,8 @@ test('while the tree cannot be saved, checkpoints are not stale but 50302, and a
   expect((await get('/checkpoint')).status).toBe(200);
   await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
   const other = new DatabaseSync(merkleTreeFile(service.dir));
-  await vi.waitFor(() => other.exec('BEGIN IMMEDIATE'), { timeout: 60_000 }); // once the tree is saved: simulates a full disk
+  // Once the tree is saved: simulates a full disk.
+  await expect.poll(() => other.exec('BEGIN IMMEDIATE')).toBeUndefined();
   await service.as('bob').create(9, { name: 'Late' });
   stopClock();
   vi.setSystemTime(Date.now() + 1_000); // the checkpoint is not the latest one any more

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect, vi } from 'vitest';
+import { expect } from 'vitest';
 
 /** Resolves when the Merkle tree of a running service is saved up to a position. */
-export const treeSaved = (dir: string, position: number): Promise<void> =>
-  vi.waitFor(() => expect(savedPosition(dir)).toBeGreaterThanOrEqual(position), { timeout: 60_000 });
+export async function treeSaved(dir: string, position: number): Promise<void> {
+  await expect.poll(() => savedPosition(dir)).toBeGreaterThanOrEqual(position);
+}
 
 /** Throws until the file is complete. */
 function savedPosition(dir: string): number {

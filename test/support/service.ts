@@ -3,12 +3,16 @@ import { rowsIn } from '@event-sourced/testing/logs';
 import { type AtEnd, tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { afterAll, onTestFinished } from 'vitest';
+import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
 import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import { readConfig } from '../../src/config.ts';
 import { startService as start } from '../../src/service.ts';
 
 export type Plant = { name: string; tag?: string };
+
+/** For tests that wait for EventStoreDB, and not for the timeout. */
+export const LONGEST_TIMEOUT = { EVENTSTOREDB_TIMEOUT: '60' };
 
 /**
  * The whole service in this process, on a free port, until the end of the test, by default without the Merkle tree. Its
@@ -21,7 +25,7 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
   const onFatal = (error: Error): never => {
     throw error;
   };
-  const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...env });
+  const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...LONGEST_TIMEOUT, ...env });
   const service = await start(config, { logger, trackProgress: () => () => {}, onFatal });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
@@ -66,7 +70,7 @@ export function tokenOf(dir: string, subject: string, scope?: string, lifetime =
 export function client(url: string, dir: string) {
   const tokens = new Map<string, Promise<string>>();
   return (user: string, scope?: string) => {
-    const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
+    const send = async (path: string, init: RequestInit = {}): Promise<Response> => {
       const name = JSON.stringify([user, scope]);
       const token = tokens.get(name) ?? tokenOf(dir, user, scope);
       tokens.set(name, token);
@@ -74,12 +78,15 @@ export function client(url: string, dir: string) {
       headers.set('authorization', `Bearer ${await token}`);
       return fetch(`${url}${path}`, { ...init, headers });
     };
+    const request = (...given: Parameters<typeof send>) => untilReached(() => send(...given));
     /** POSTs this body. */
     const post = (body: string | Uint8Array<ArrayBuffer>, given: Record<string, string> = {}) => {
       const headers = { 'content-type': 'application/json', ...given };
       return request('/plants', { method: 'POST', body, headers });
     };
     return {
+      /** Sends a request once. */
+      send,
       request,
       post,
       /** Creates a plant; all digits of `id` are sent. */
@@ -90,4 +97,18 @@ export function client(url: string, dir: string) {
       list: async (): Promise<Plant[]> => (await request('/plants')).json() as Promise<Plant[]>,
     };
   };
+}
+
+/**
+ * Repeats a read for which a view did not catch up in time, as on a slow machine. Other errors are returned at once,
+ * also a view that has halted.
+ */
+async function untilReached(send: () => Promise<Response>): Promise<Response> {
+  for (;;) {
+    const sentAt = process.hrtime.bigint(); // tests stop the clock of `performance`
+    const response = await send();
+    const waitedMs = Number(process.hrtime.bigint() - sentAt) / 1e6;
+    if (response.status !== 503 || waitedMs < REACHED_TIMEOUT_MS) return response;
+    if (((await response.clone().json()) as { error: number }).error !== 50302) return response;
+  }
 }

@@ -132,7 +132,7 @@ test.each([
   await isAnswered();
   expect(held.map(({ response }) => response.destroyed)).toEqual([true]);
   expect(counts.parsed).toBeLessThanOrEqual(17);
-  await expect.poll(() => counts.waiting, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => counts.waiting).toBe(1);
 });
 
 test('small requests with bodies are answered one per turn of the event loop', async () => {
@@ -178,7 +178,7 @@ test('connections beyond the limit are refused, and counted', async () => {
   const [first, second] = [open(), open()];
   await Promise.all([once(first, 'connect'), once(second, 'connect')]);
   await closed(open());
-  await expect.poll(() => counts.refused, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => counts.refused).toBe(1);
   first.destroy();
   second.write(get('/other'));
   await once(second, 'data');

@@ -15,7 +15,7 @@ export async function open(
 ) {
   const lines: Line[] = [];
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const store = await openEventStoreDb({ url, timeoutMs: 10_000, ...STREAMS, logger: log, ...options });
+  const store = await openEventStoreDb({ url, timeoutMs: 60_000, ...STREAMS, logger: log, ...options });
   onTestFinished(() => store.close());
   return { store, lines };
 }
