@@ -121,7 +121,7 @@ export type EventStore = EventLog & {
    * again returns the first result, so an append with an unknown outcome can be retried.
    * @throws WrongExpectedRevision: after NO_STREAM, the stream's first event can usually be read now; StreamDeleted: the event
    * may have been stored, at a revision other than 0; StoreUnavailable: the outcome is unknown, retry with the same
-   * event; TypeError: the stream name is not well-formed Unicode, or the event is not JSON
+   * event; TypeError: the stream has no name in well-formed Unicode, the event has no UUID or no type, or is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };
@@ -141,11 +141,6 @@ export type StoreObserver = {
   onSubscriptionDropped(): void;
 };
 export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
-
-/** EventStoreDB replaces unpaired surrogates, so two stream names would become one. @throws TypeError */
-export function assertWellFormed(stream: string): void {
-  if (!stream.isWellFormed()) throw new TypeError('the stream name is not well-formed Unicode');
-}
 
 /** The stream is not at the expected revision; nothing was appended. */
 export class WrongExpectedRevision extends Error {

@@ -19,7 +19,7 @@ export type CopyProgress = {
 };
 
 /** The number of events in both logs, and how many of them this call has copied. */
-export type Copied = { events: number; copied: number };
+type Copied = { events: number; copied: number };
 
 type Options = {
   /** The source, for hashing. */

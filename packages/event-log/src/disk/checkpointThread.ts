@@ -10,7 +10,7 @@ import { fileIdentity } from './fileIdentity.ts';
 export type OpenFile = Readonly<{ file: string; identity: string | undefined }>;
 
 /** A SQLite error in a form that crosses threads: a structured clone of an error loses its code. */
-export type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
+type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
 
 type Operations = { checkpoint: (file: OpenFile) => SqliteFailure | undefined };
 

@@ -1,4 +1,4 @@
-export { CheckpointThread, type OpenFile, type SqliteFailure } from './checkpointThread.ts';
+export { CheckpointThread, type OpenFile } from './checkpointThread.ts';
 export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath, syncDirectory } from './fsyncPath.ts';

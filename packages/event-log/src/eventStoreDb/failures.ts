@@ -9,7 +9,7 @@ export const GRPC_STATUS = { OK: 0, CANCELLED: 1, UNKNOWN: 2, INVALID_ARGUMENT: 
 type ClientError = Error & { code?: number };
 
 /** The client's error type, for errors of the server. */
-export function errorType(error: unknown): string | undefined {
+function errorType(error: unknown): string | undefined {
   return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
 }
 

@@ -1,3 +1,4 @@
+import { type AppendRequest, appendRequest } from '../appendRequest.ts';
 import {
   type Appended,
   type AppendOutcome,
@@ -21,7 +22,6 @@ import {
 import type { Logger } from '../logger.ts';
 import { isPosition } from '../position.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
-import { type AppendRequest, appendRequest } from './appendRequest.ts';
 import { catchUpSubscription } from './catchUpSubscription.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
 import { LogEnd } from './logEnd.ts';

@@ -38,7 +38,7 @@ export const CloudEvent = Type.Object(
 );
 export type CloudEvent = Static<typeof CloudEvent>;
 
-export type CloudEventFormat = {
+type CloudEventFormat = {
   source: string;
   /** The attributes that show which text of an event is hashed. */
   hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata'>;

@@ -1,3 +1,4 @@
+import type { AppendRequest } from '../appendRequest.ts';
 import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
 import {
   type Appended,
@@ -11,8 +12,8 @@ import {
 import { moduleBeside, Thread } from '../threads/thread.ts';
 import {
   type AppendBatch,
-  type AppendRequest,
   type AppendResult,
+  type AppendRow,
   type CommitReply,
   endingReplies,
   type WriterOperations,
@@ -22,9 +23,8 @@ import {
 const BATCH_SIZE = 16;
 
 type Append = {
-  stream: string;
-  event: NewEvent;
   request: AppendRequest;
+  event: NewEvent;
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 };
@@ -75,17 +75,14 @@ export class AppendQueue {
     return queue;
   }
 
-  /** @throws WrongExpectedRevision; StoreUnavailable; TypeError if the event is not JSON */
-  append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+  /** The data and metadata of the request are those of the event. @throws WrongExpectedRevision; StoreUnavailable */
+  append(request: AppendRequest, event: NewEvent): Promise<Appended> {
     if (this.#closed) {
       this.#options.observer?.onAppends('failed', 1);
       throw this.#closed;
     }
-    const { id, type } = event;
-    const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
-    const request: AppendRequest = [id, stream, expectedRevision, type, data, metadata];
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ stream, event, request, resolve, reject });
+      this.#waiting.push({ request, event, resolve, reject });
       if (this.#waiting.length === 1) setImmediate(() => this.#handOver());
       if (this.#waiting.length === BATCH_SIZE) this.#handOver();
     });
@@ -102,7 +99,7 @@ export class AppendQueue {
   #handOver(): void {
     if (this.#waiting.length === 0) return;
     const batch: AppendBatch = {
-      appends: this.#waiting.map(({ request }) => request),
+      appends: this.#waiting.map(({ request }) => toRow(request)),
       recordedAt: this.#options.now().toISOString(),
     };
     this.#thread.post('commit', batch);
@@ -141,11 +138,12 @@ export class AppendQueue {
     const { observer, onCommit } = this.#options;
     const appends = this.#committing.splice(0, results.length);
     const events: RecordedEvent[] = [];
-    for (const [i, { stream, event, request }] of appends.entries()) {
+    for (const [i, { request, event }] of appends.entries()) {
       const position = results[i];
       if (typeof position !== 'bigint') continue;
       const { id, type, data, metadata } = event;
-      events.push({ position, stream, revision: request[2] + 1n, id, type, data, metadata });
+      const revision = request.expectedRevision + 1n;
+      events.push({ position, stream: request.stream, revision, id, type, data, metadata });
     }
     observer?.onCommit(results.length, seconds);
     if (observer) countAppends(observer, results);
@@ -164,10 +162,21 @@ export class AppendQueue {
   }
 }
 
-function finish({ request: [, stream, expected], resolve, reject }: Append, result: AppendResult): void {
-  if (typeof result === 'bigint') resolve({ position: result, revision: expected + 1n });
-  else if ('repeated' in result) resolve({ position: result.repeated, revision: expected + 1n });
-  else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expected));
+const toRow = ({ id, stream, expectedRevision, type, data, metadata }: AppendRequest): AppendRow => [
+  id,
+  stream,
+  expectedRevision,
+  type,
+  data,
+  metadata,
+];
+
+function finish({ request, resolve, reject }: Append, result: AppendResult): void {
+  const { stream, expectedRevision } = request;
+  const revision = expectedRevision + 1n;
+  if (typeof result === 'bigint') resolve({ position: result, revision });
+  else if ('repeated' in result) resolve({ position: result.repeated, revision });
+  else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expectedRevision));
   else reject(new Error(`the log rejected the event: ${result.rejected}`));
 }
 

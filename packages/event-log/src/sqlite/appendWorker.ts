@@ -5,8 +5,8 @@ import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
 import {
   type AppendBatch,
-  type AppendRequest,
   type AppendResult,
+  type AppendRow,
   type CommitReply,
   endingReplies,
   type WriterOperations,
@@ -77,7 +77,7 @@ class LogWriter {
     return [];
   }
 
-  #append([id, stream, expected, type, data, metadata]: AppendRequest, recordedAt: string): AppendResult {
+  #append([id, stream, expected, type, data, metadata]: AppendRow, recordedAt: string): AppendResult {
     const revision = expected + 1n;
     // A stream's first event needs no look-up: the unique index on stream and revision enforces the check.
     if (revision > 0n) {

@@ -10,13 +10,13 @@ import { hasSqliteCode, isDamage, SQLITE } from '../disk/sqlite.ts';
 export type WriterOperations = { commit: (batch: AppendBatch) => void; checkpoint: () => void };
 
 /** An append: ID, stream, expected revision, type, and data and metadata as JSON text. */
-export type AppendRequest = [string, string, bigint, string, string, string];
+export type AppendRow = [string, string, bigint, string, string, string];
 
 /** The position of the new event; `repeated`: the position of the same event, which was appended before. */
 export type AppendResult = bigint | { repeated: bigint } | { wrongRevision: true } | { rejected: string };
 
 /** Appends of one event loop turn, or 16 of them, in order. */
-export type AppendBatch = { appends: AppendRequest[]; recordedAt: string };
+export type AppendBatch = { appends: AppendRow[]; recordedAt: string };
 
 /**
  * The reply to the appends of one transaction, in the order of the requests.

@@ -1,7 +1,7 @@
+import { appendRequest } from '../appendRequest.ts';
 import { CheckpointThread } from '../disk/checkpointThread.ts';
 import { fileSize } from '../disk/sqlite.ts';
 import {
-  assertWellFormed,
   type EventLog,
   type EventStore,
   LogDamaged,
@@ -120,8 +120,7 @@ async function open(options: Options): Promise<EventStore> {
       return damaged.signal.reason?.message;
     },
     async append(stream, event, expectedRevision) {
-      assertWellFormed(stream);
-      return queue.append(stream, event, expectedRevision);
+      return queue.append(appendRequest(stream, event, expectedRevision), event);
     },
   };
 }

@@ -98,22 +98,30 @@ export function eventStoreContract(name: string, open: Open, { borrow }: Options
         expect(names(await everything(store))).toEqual(['first', 'second', 'third']);
       });
 
-      test('of data that JSON or UTF-8 cannot represent is rejected, alone', async ({ store }) => {
-        const number = { ...event('number'), data: { number: 1n as never } };
+      test('of what some store cannot keep is rejected, alone', async ({ store }) => {
         const circle = event('circle');
         circle.metadata.circle = circle.metadata;
-        const appends: [stream: string, NewEvent][] = [
-          ['list-alice/1', number],
-          ['list-alice/2', circle],
-          ['list-\ud800/3', event('name')],
-          ['list-alice/4', event('sound')],
+        const invalid: [stream: string, event: object, expectedRevision: bigint, error: object][] = [
+          ['list-alice/1', { data: { number: 1n } }, NO_STREAM, TypeError],
+          ['list-alice/2', circle, NO_STREAM, TypeError],
+          ['list-alice/3', { data: undefined }, NO_STREAM, TypeError],
+          ['list-alice/4', { id: 'one' }, NO_STREAM, TypeError],
+          ['list-alice/5', { type: '' }, NO_STREAM, TypeError],
+          ['list-\ud800/6', {}, NO_STREAM, TypeError],
+          ['', {}, NO_STREAM, TypeError],
+          ['list-alice/8', {}, NO_STREAM - 1n, WrongExpectedRevision],
+          ['list-alice/9', {}, 2n ** 63n, WrongExpectedRevision],
         ];
-        const outcomes = await Promise.allSettled(
-          appends.map((append) => store.append(...append, NO_STREAM)),
+        const appends = invalid.map(([stream, change, expectedRevision]) =>
+          store.append(stream, { ...event('invalid'), ...change }, expectedRevision),
         );
-        const rejected = { status: 'rejected', reason: expect.any(TypeError) };
-        expect(outcomes.slice(0, 3)).toEqual(Array(3).fill(rejected));
-        expect(names(await everything(store))).toEqual(['sound']);
+        const valid = store.append('list-alice/10', event('valid'), NO_STREAM);
+        const reasons = (await Promise.allSettled(appends)).map((outcome) =>
+          outcome.status === 'rejected' ? outcome.reason.constructor : outcome,
+        );
+        expect(reasons).toEqual(invalid.map(([, , , error]) => error));
+        await valid;
+        expect(names(await everything(store))).toEqual(['valid']);
       });
     });
 

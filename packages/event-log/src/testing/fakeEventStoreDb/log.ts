@@ -26,13 +26,13 @@ export type EventToWrite = {
 };
 
 /** The stream is at a different revision; -1 means no stream. */
-export type WrongRevision = { current: bigint };
+type WrongRevision = { current: bigint };
 
 /**
  * How an administrator deletes the events of a stream, which stay in $all. After a soft deletion the stream continues
  * at its next revision, after a truncation it stays at its revision, and after a tombstone it accepts no events.
  */
-export type Deletion = 'softDelete' | 'truncate' | 'tombstone';
+type Deletion = 'softDelete' | 'truncate' | 'tombstone';
 
 /** The log, which the nodes of a fake cluster share. */
 export class FakeLog {
