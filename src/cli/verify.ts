@@ -52,7 +52,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     views: Object.fromEntries(Object.keys(VIEWS).map((name) => [name, compared[name]?.upTo])),
     tree: compared.merkleTree?.upTo,
     notices: file.notices,
-    problems: [...file.problems.map((problem) => ({ problem })), ...problems],
+    problems: [...file.problems, ...problems],
     problemCount: problemCount + file.problems.length,
   };
   const { size, root, position, unknown, skipped } = result;

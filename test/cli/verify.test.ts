@@ -215,17 +215,14 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
 });
 
 test.each(['softDelete', 'truncate', 'tombstone'] as const)(
-  'verify on EventStoreDB reads on after a stream that was deleted by %s, and reports it if it has later events',
+  'verify on EventStoreDB reads on after a stream that was deleted by %s: its events stay in the log',
   async (how) => {
     const fake = await startFakeServer();
     writeTo(fake, plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'Oak'));
-    const env = { EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() };
-    const later = fake.write('plant-alice/1', { type: 'PlantPruned' });
+    fake.write('plant-alice/1', { type: 'PlantPruned' });
     fake.log.delete('plant-alice/1', how);
-    const { code, stdout } = await verify(env, '--json');
-    const { size, problems } = JSON.parse(stdout);
-    expect([code, size]).toEqual([1, how === 'tombstone' ? 4 : 3]); // a tombstone is an event of the stream
-    const problem = 'its stream was deleted';
-    expect(problems[0]).toEqual({ position: `${later.position}`, problem });
+    const verified = await verify({ EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() }, '--json');
+    const size = how === 'tombstone' ? 4 : 3; // a tombstone is an event of the stream
+    expect(JSON.parse(succeeded(verified))).toMatchObject({ size, problems: [] });
   },
 );

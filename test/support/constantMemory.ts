@@ -14,7 +14,7 @@ import { MAIN, NODE, ROOT } from './process.ts';
 import { startServer } from './server.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** Memory with a fixed maximum: page cache of the view, its rows in one comparison, the filter of streams. */
+/** Memory with a fixed maximum: page cache of the view, its rows in one comparison. */
 const BOUNDED_CACHES = 128 * MEBIBYTE;
 /** In mebibytes: the server needs half of it, and garbage fills the rest. */
 const SERVER_HEAP = 48;

@@ -1,19 +1,23 @@
 import { DatabaseSync } from 'node:sqlite';
 import { openReadOnly } from '../disk/sqlite.ts';
+import type { Position } from '../eventStore.ts';
 import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { findings, SCHEMA } from './file.ts';
-import { BACKUP_TABLE } from './logBackup.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on its own thread. This file has the code of both threads.
 
 const MAX_FINDINGS = 100;
 
+/** A problem, at a position of the log if it has one. */
+type Problem = { position?: Position; problem: string };
+
 /**
- * `problems`: damage found by SQLite's integrity_check, missing or altered tables and triggers, and objects that may act
- * on the log. `notices`: tables, indexes and views that other programs have added.
+ * `problems`: damage found by SQLite's integrity_check, revisions that no append has written, missing or altered tables
+ * and triggers, and objects that may act on the log. `notices`: tables, indexes and views that other programs have
+ * added.
  */
-type Findings = { problems: string[]; notices: string[] };
+type Findings = { problems: Problem[]; notices: string[] };
 
 /**
  * Checks the log file; a server may be writing to it. Disposing of `resources` waits for the thread, unless the signal
@@ -36,11 +40,31 @@ function check(file: string): Findings {
   using db = openReadOnly(file);
   const { problems, notices } = checkSchema(db);
   const damage = findings(db, 'integrity_check', MAX_FINDINGS);
-  return { problems: [...problems, ...damage.map((finding) => `the log is damaged: ${finding}`)], notices };
+  // Damaged indexes may lack revisions, or be unreadable.
+  const found = damage.length > 0 ? damage.map(toProblem) : wrongRevisions(db);
+  return { problems: [...problems.map((problem) => ({ problem })), ...found], notices };
 }
 
-/** Compares the schema, with the triggers that make the log append-only, with that of a new log or a backup. */
-function checkSchema(db: DatabaseSync): Findings {
+const toProblem = (finding: string): Problem => ({ problem: `the log is damaged: ${finding}` });
+
+/** The events that do not continue their streams: revisions count from 0, in log order. Reads the index of streams. */
+function wrongRevisions(db: DatabaseSync): Problem[] {
+  const statement = db.prepare(`
+    SELECT position, revision FROM (
+      SELECT position, revision, lag(revision, 1, -1) OVER stream AS before, lag(position) OVER stream AS after
+      FROM events WINDOW stream AS (PARTITION BY stream ORDER BY revision))
+    WHERE revision <> before + 1 OR position < after
+    LIMIT ${MAX_FINDINGS}`);
+  statement.setReadBigInts(true);
+  return (statement.all() as { position: Position; revision: bigint }[]).map(({ position, revision }) => ({
+    position,
+    problem:
+      revision < 0n ? 'revisions start at 0' : `revision ${revision - 1n} of its stream is not before it`,
+  }));
+}
+
+/** Compares the schema, with the triggers that make the log append-only, with that of a new log. */
+function checkSchema(db: DatabaseSync): { problems: string[]; notices: string[] } {
   using expected = new DatabaseSync(':memory:');
   expected.exec(SCHEMA);
   const [own, found] = [objectsIn(expected), objectsIn(db)];
@@ -52,7 +76,7 @@ function checkSchema(db: DatabaseSync): Findings {
   const notices: string[] = [];
   for (const [name, { table }] of found) {
     const isTrigger = name.startsWith('trigger ');
-    if (own.has(name) || (table === BACKUP_TABLE && !isTrigger)) continue;
+    if (own.has(name)) continue;
     // A trigger of any table may change the log; SQLite keeps the case of a table's name.
     if (tables.has(table.toLowerCase()) || isTrigger) problems.push(`the log has an unknown ${name}`);
     else notices.push(`the file has a ${name} of another program`);

@@ -1,25 +1,16 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type EventLog,
-  type Position,
-  type RecordedEvent,
-  readToEnd,
-  START,
-  StreamDeleted,
-} from '@event-sourced/event-log';
+import { type EventLog, type Position, type RecordedEvent, readToEnd, START } from '@event-sourced/event-log';
 import {
   type ComparedView,
   type Problem,
   type Progress,
   ViewComparison,
 } from '@event-sourced/event-log/views';
-import { LRUCache } from 'lru-cache';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { MerkleTreeView } from '../view/treeView.ts';
-import { BloomFilter } from './bloomFilter.ts';
 import { leafText } from './leaf.ts';
 
 export type Verification = TreeHead & {
@@ -64,13 +55,12 @@ const LOWEST_POSITION = -(2n ** 63n);
 
 /**
  * Reads the whole log once, in constant memory: computes its root, and finds contradictions to the schemas, the order,
- * the streams, the views and the expected root. @throws StoreUnavailable
+ * the views and the expected root. The store keeps the revisions of its streams. @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
   const { log, gapless, isKnown, findProblem, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
-  const streams = new StreamCheck(log);
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
   await using resources = new AsyncDisposableStack();
@@ -105,15 +95,11 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const end = await log.lastPosition();
   checkExpectedRoot();
   const lowest = gapless ? await log.readEvent(LOWEST_POSITION) : undefined;
-  if (lowest) {
-    check(lowest);
-    found.add(await streams.problem(lowest), lowest.position);
-  }
+  if (lowest) check(lowest);
   for await (const { events } of readToEnd(log, { after: gapless ? LOWEST_POSITION : START, end, signal })) {
     for (const event of events) {
       if (event.position > end) break;
       check(event);
-      if (!streams.isFirst(event)) found.add(await streams.problem(event), event.position);
     }
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
@@ -200,11 +186,6 @@ class Problems {
   }
 }
 
-/** Ignores that a stream was deleted or truncated: the events of the log do not show it. */
-function ignoreDeleted(error: unknown): undefined {
-  if (!(error instanceof StreamDeleted)) throw error;
-}
-
 /** Describes the gap between two consecutive events, if positions start at 1 and have no gaps. */
 function gapBefore(position: Position, last: Position): string | undefined {
   if (position <= START) return 'positions start at 1';
@@ -213,43 +194,4 @@ function gapBefore(position: Position, last: Position): string | undefined {
   const missing =
     position === first + 1n ? `position ${first} is` : `positions ${first} to ${position - 1n} are`;
   return `${missing} missing before it`;
-}
-
-const MAX_STREAM_LENGTH = 1_000_000n;
-/** The number of streams with several events whose last revision is cached. */
-const CACHED_STREAMS = 10_000;
-
-/** Checks that the revisions of each stream start at 0, have no gaps, and occur once. Takes events in log order. */
-class StreamCheck {
-  readonly #log: EventLog;
-  readonly #known = new BloomFilter();
-  readonly #lastRevision = new LRUCache<string, bigint>({
-    maxSize: CACHED_STREAMS, // unlike `max`, it allocates nothing in advance
-    sizeCalculation: () => 1,
-  });
-
-  constructor(log: EventLog) {
-    this.#log = log;
-  }
-
-  /** Whether an event is certainly the first of its stream, like nearly all events. */
-  isFirst({ stream, revision }: RecordedEvent): boolean {
-    return !this.#known.add(stream) && revision === 0n;
-  }
-
-  async problem({ stream, revision, position }: RecordedEvent): Promise<string | undefined> {
-    if (revision < 0n) return 'revisions start at 0';
-    if (revision === 0n || this.#lastRevision.get(stream) !== revision - 1n) {
-      const limit = revision < MAX_STREAM_LENGTH ? revision + 2n : MAX_STREAM_LENGTH;
-      const events = await this.#log.readStream(stream, Number(limit)).catch(ignoreDeleted);
-      if (!events) return 'its stream was deleted';
-      const duplicate = events.find((event) => event.revision === revision && event.position !== position);
-      if (duplicate) return `revision ${revision} of its stream is also at position ${duplicate.position}`;
-      const before = events.find((event) => event.revision === revision - 1n);
-      if (revision > 0n && !(before && before.position < position))
-        return `revision ${revision - 1n} of its stream is not before it`;
-    }
-    this.#lastRevision.set(stream, revision);
-    return undefined;
-  }
 }
