@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type EventLog, START } from '@event-sourced/event-log';
 import { logFile, moveToNew } from '@event-sourced/event-log/disk';
-import { type BackupHead, copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
-import { formatTreeHead, MerkleTree } from '@event-sourced/transparency-log';
+import { copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
+import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/transparency-log';
 import { appendLeaves } from '@event-sourced/transparency-log/entries';
-import { merkleTreeFile, TreeFile } from '@event-sourced/transparency-log/view';
+import { merkleTreeFile, readSavedHead } from '@event-sourced/transparency-log/view';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -20,16 +20,14 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   if (config.eventStoreDb) throw new Error('the log is in EventStoreDB; use its own backup.');
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { forHashing: true });
-  const tree = config.merkleTree
-    ? TreeFile.open(merkleTreeFile(config.dataDir), await log.logId())
-    : undefined;
-  if (tree) resources.use(tree);
+  // Before the copy, which then has every event of the saved tree.
+  const saved = config.merkleTree ? await readSavedHead(merkleTreeFile(config.dataDir), log) : EMPTY_TREE;
   const source = logFile(config.dataDir);
-  let head: BackupHead;
+  let head: TreeHead;
   if (existsSync(file)) {
     using backup = openEarlier(file, source);
     await backup.append(signal);
-    head = await complete(backup, backup.head, { log, tree, signal });
+    head = await complete(backup, { log, saved, signal });
   } else {
     // A directory, since the copying thread may still create files when a signal ends the command.
     const drafts = `${file}.${randomUUID()}.partial`;
@@ -39,7 +37,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
     await copyDatabase(source, draft, signal, { isChecked: false });
     {
       using backup = new LogBackup(draft, source);
-      head = await complete(backup, undefined, { log, tree, signal });
+      head = await complete(backup, { log, saved, signal });
     }
     moveToNew(draft, file);
   }
@@ -56,37 +54,23 @@ function openEarlier(file: string, source: string): LogBackup {
   }
 }
 
-type Log = { log: EventLog; tree: TreeFile | undefined; signal: AbortSignal };
+/** `saved`: the head of the log's saved tree. Events that this tree has are not read from the log again. */
+type Source = { log: EventLog; saved: TreeHead; signal: AbortSignal };
 
-/** Commits the backup if its root matches the log. `proven` is the head of the earlier backup. @throws Error */
-async function complete(backup: LogBackup, proven: BackupHead | undefined, log: Log): Promise<BackupHead> {
-  const head = await readHead(backup, proven, log);
-  if (head.root !== (await readRoot(log, head.size)))
-    throw new Error('backup does not match the log; it may have been altered: run verify.');
-  backup.commit(head);
-  return head;
+/** Commits the backup if its root, over all of its events, is the root of the log. @throws Error */
+async function complete(backup: LogBackup, { log, saved, signal }: Source): Promise<TreeHead> {
+  const tree = new MerkleTree();
+  const after = await appendLeaves(tree, backup.events, { after: START, size: saved.size, signal });
+  assertSameRoot(tree, saved.root);
+  const treeOfLog = new MerkleTree(tree.size, tree.perfect);
+  await appendLeaves(tree, backup.events, { after, signal });
+  await appendLeaves(treeOfLog, log, { after, size: tree.size, signal });
+  assertSameRoot(tree, treeOfLog.root());
+  backup.commit();
+  return { size: tree.size, root: tree.root() };
 }
 
-/** Reads all events of the backup; if the log's tree confirms `proven`, only the events after it. @throws Error */
-async function readHead(
-  { events }: LogBackup,
-  proven: BackupHead | undefined,
-  { tree, signal }: Log,
-): Promise<BackupHead> {
-  const known = proven && tree && proven.size <= tree.size ? tree.at(proven.size) : undefined;
-  if (known && known.root() !== proven?.root)
-    throw new Error(`the log does not begin with the ${known.size} events of the backup: run verify.`);
-  const copied = known ?? new MerkleTree();
-  const position = await appendLeaves(copied, events, {
-    after: (known && proven?.position) ?? START,
-    signal,
-  });
-  return { size: copied.size, root: copied.root(), position };
-}
-
-/** The root of the first `size` events of the log: from its tree, then from the events that the tree lacks. */
-async function readRoot({ log, tree, signal }: Log, size: number): Promise<string> {
-  const known = tree?.at(Math.min(size, tree.size)) ?? new MerkleTree();
-  if (known.size < size) await appendLeaves(known, log, { after: tree?.position ?? START, size, signal });
-  return known.root();
+function assertSameRoot(copied: MerkleTree, root: string): void {
+  if (copied.root() === root) return;
+  throw new Error('backup does not match the log; one of them may have been altered: run verify.');
 }

@@ -1,11 +1,13 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/appendLeaves.ts';
+import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { CheckpointSigner } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { startServiceWithTree } from '../support/service.ts';
@@ -79,6 +81,69 @@ describe('npm run prove, and check-proof of what it prints', () => {
     );
   });
 
+  test('prove a plant at any size that includes it, and growth between any sizes', async () => {
+    for (const [user, id, number, size] of [
+      ['bob', '42', 2, 2],
+      ['alice', '42', 5, 6],
+      ['bob', '2', 6, 7],
+    ] as const) {
+      const proof = succeeded(await prove('--user', user, '--id', id, '--size', `${size}`));
+      expect(succeeded(await check(proof))).toMatch(
+        RegExp(`number ${number} of .* ${size}:${roots[size]}\n$`),
+      );
+    }
+    for (const [from, to] of [
+      [1, 2],
+      [2, 7],
+      [7, 7],
+    ] as const) {
+      const proof = succeeded(await prove('--from', `${from}`, '--to', `${to}`));
+      expect(succeeded(await check(proof, '--expect', `${from}:${roots[from]}`))).toMatch(
+        RegExp(` ${to}:${roots[to]}\n$`),
+      );
+    }
+  });
+
+  test('prove a plant in the cosigned log, if it has the plant', async () => {
+    const copy = tempDir();
+    cpSync(dir, copy, { recursive: true });
+    const note = readFileSync(await checkpointAt(5), 'utf8');
+    const { id } = parseVerifierKey(vkey);
+    writeFileSync(join(copy, `checkpoint-${id}.cosigned`), `${note}— witness.example/w1 AAAAAAAA\n`);
+    const proven = async (...args: string[]) =>
+      succeeded(await runCli(['prove', ...args], { DATA_DIR: copy, LOG_ORIGIN: ORIGIN }));
+    expect(await proven(...ALICE_42)).toMatch(/\n5\n.*\n\n— .*\n— witness\.example\/w1 AAAAAAAA\n$/);
+    expect(await proven('--user', 'bob', '--id', '2')).toMatch(/\n7\n.*\n\n— .*\n$/);
+    expect(await proven(...ALICE_42, '--size', '6')).toMatch(/\n6\n.*\n\n— .*\n$/);
+  });
+
+  test('need no saved tree: it may be missing, damaged or switched off', async () => {
+    const copy = tempDir();
+    cpSync(dir, copy, { recursive: true });
+    const proof = succeeded(await prove(...ALICE_42));
+    writeFileSync(join(copy, 'merkleTree.db'), 'damaged');
+    for (const MERKLE_TREE of ['on', 'off'])
+      expect(
+        succeeded(await runCli(['prove', ...ALICE_42], { DATA_DIR: copy, LOG_ORIGIN: ORIGIN, MERKLE_TREE })),
+      ).toBe(proof);
+  });
+
+  test('extend what a service beside them has signed meanwhile', async () => {
+    const DATA_DIR = appendTo(tempDir(), ...EVENTS);
+    await runCli(['log-key'], { DATA_DIR });
+    const paths: unknown[] = [];
+    const sign = vi.spyOn(CheckpointSigner.prototype, 'sign');
+    onTestFinished(() => sign.mockRestore());
+    sign.mockImplementationOnce(async (head, proveConsistency) => {
+      appendTo(DATA_DIR, plantOf('carol', 8, 'meanwhile'));
+      paths.push(await proveConsistency(7, 8), await proveConsistency(7, 9));
+      return { ...head, origin: ORIGIN, note: 'signed\n' };
+    });
+    expect(succeeded(await runCli(['prove', '--from', '5'], { DATA_DIR }))).toMatch(/signed\n$/);
+    const hash = expect.any(String);
+    expect(paths).toEqual([[hash, hash, hash, hash], undefined]);
+  });
+
   test('work beside a running service, and include acknowledged events', async () => {
     const { as, dir: DATA_DIR } = await startServiceWithTree();
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
@@ -119,7 +184,11 @@ describe('only one line with the reason is printed', () => {
 
   test.each<[string, string[], RegExp]>([
     ['for an unknown user', plant('carol', '42'), hasNo('carol', '42', 7)],
+    ['for a size before the plant', [...ALICE_42, '--size', '4'], hasNo('alice', '42', 4)],
+    ['for size 0', [...ALICE_42, '--size', '0'], hasNo('alice', '42', 0)],
     ['for a size beyond the log', [...ALICE_42, '--size', '8'], BEYOND],
+    ['from a size beyond the log', ['--from', '8'], BEYOND],
+    ['to a size beyond the log', ['--from', '3', '--to', '8'], BEYOND],
     ['from later to earlier', ['--from', '3', '--to', '2'], /--from must not be greater than --to\./],
     [
       'from a file that does not exist',

@@ -5,7 +5,7 @@ import { alterLog } from '@event-sourced/testing/logs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { TableRows } from '../../packages/event-log/src/views/table.ts';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/proof.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/appendLeaves.ts';
 import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
 import { PLANTS_BY_USER, type PlantRow } from '../../projections/plantsByUser.ts';
 import { VIEWS } from '../../projections/views.ts';

@@ -2,13 +2,13 @@
 
 export { readAhead } from './entries/readAhead.ts';
 export { readEntriesAfter } from './entries/verifiedEntries.ts';
-export { MemoryTree } from './merkle/memoryTree.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
   inclusionProofFromTiles,
   parseTilePath,
+  rootFromTiles,
   TILE_WIDTH,
   type Tile,
   TileMismatch,
@@ -18,9 +18,9 @@ export {
   tileRoot,
   tileWidth,
 } from './merkle/tiles.ts';
-export { formatTreeHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
+export { formatTreeHead, isSameHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { VerifiedTiles } from './merkle/verifiedTiles.ts';
-export { type Checkpoint, openCheckpoint, readUnverifiedCheckpoint } from './notes/checkpoint.ts';
+export { type Checkpoint, EMPTY_TREE, openCheckpoint, readUnverifiedCheckpoint } from './notes/checkpoint.ts';
 export { decodeTextFile, encodeHash } from './notes/encoding.ts';
 export { parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';

@@ -1,5 +1,5 @@
 export { copyDatabase } from './backup.ts';
 export { checkLogFile } from './integrity.ts';
-export { type BackupHead, LogBackup } from './logBackup.ts';
+export { LogBackup } from './logBackup.ts';
 export { type LogReaderOptions, openLogReader } from './read.ts';
 export { openSqliteStore } from './store.ts';

@@ -9,15 +9,6 @@ import { type EventLog, type Position, START } from '../eventStore.ts';
 import { assertIsLog, assertWalFits, isInWalMode } from './file.ts';
 import { prepareReads } from './read.ts';
 
-/** What was verified when the backup was made: its number of events, their Merkle root, and the last position. */
-export type BackupHead = { size: number; root: string; position: Position };
-
-/** A backup is a log file that is not in WAL mode, with one more table. */
-export const BACKUP_TABLE = 'backup';
-const BACKUP_SCHEMA = `
-  CREATE TABLE IF NOT EXISTS ${BACKUP_TABLE} (size INTEGER NOT NULL, root TEXT NOT NULL, position INTEGER NOT NULL) STRICT;
-  DELETE FROM ${BACKUP_TABLE};`;
-
 const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_at';
 /** The number of events copied per turn of the event loop. */
 const BATCH_SIZE = 10_000;
@@ -38,8 +29,6 @@ function canWrite(dir: string): boolean {
  * file is restored, at the latest when SQLite next opens it and finds its `…-journal`.
  */
 export class LogBackup implements Disposable {
-  /** Undefined if the file is new, or was changed after the last backup. */
-  readonly head: BackupHead | undefined;
   /** The events of the backup, including appended ones, for hashing. */
   readonly events: Pick<EventLog, 'lastPosition' | 'readAll' | 'readEvent'>;
   readonly #db: DatabaseSync;
@@ -63,7 +52,6 @@ export class LogBackup implements Disposable {
     this.#db.exec('BEGIN IMMEDIATE');
     this.events = prepareReads(this.#db, { forHashing: true });
     this.#assertOfSource();
-    this.head = this.#readHead();
     opening.move();
   }
 
@@ -75,17 +63,6 @@ export class LogBackup implements Disposable {
       .all();
     const inLog = this.#db.prepare('SELECT 1 FROM source.events WHERE position = :position AND id = :id');
     if (last && !inLog.get(last)) throw new Error('it has events that the log does not have');
-  }
-
-  #readHead(): BackupHead | undefined {
-    const table = this.#db.prepare('SELECT 1 FROM main.sqlite_schema WHERE name = ?').get(BACKUP_TABLE);
-    if (!table) return undefined;
-    const select = this.#db.prepare(`
-      SELECT size, root, position FROM main.${BACKUP_TABLE}
-      WHERE position = (SELECT coalesce(max(position), ${START}) FROM main.events)`);
-    select.setReadBigInts(true);
-    const head = select.get() as { size: bigint; root: string; position: bigint } | undefined;
-    return head && { ...head, size: Number(head.size) };
   }
 
   /** Copies the events of the log that the backup lacks. @throws Error, also if the signal aborts */
@@ -103,11 +80,7 @@ export class LogBackup implements Disposable {
     }
   }
 
-  commit({ size, root, position }: BackupHead): void {
-    if (this.head?.size !== size || this.head.root !== root) {
-      this.#db.exec(BACKUP_SCHEMA);
-      this.#db.prepare(`INSERT INTO main.${BACKUP_TABLE} VALUES (?, ?, ?)`).run(size, root, position);
-    }
+  commit(): void {
     this.#db.exec('COMMIT');
   }
 

@@ -1,5 +1,6 @@
-import { type EventLog, type Position, readToEnd } from '@event-sourced/event-log';
-import { leafHash, type MerkleTree } from '../merkle/merkleTree.ts';
+import { type EventLog, type Position, readToEnd, START } from '@event-sourced/event-log';
+import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import type { TreeHead } from '../merkle/treeHead.ts';
 import { leafText } from './leaf.ts';
 
 type Range = {
@@ -26,4 +27,17 @@ export async function appendLeaves(
   }
   signal.throwIfAborted();
   return position;
+}
+
+/** The root of the first `size` events of a log, or of all events. @throws Error if the log has fewer events */
+export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: number): Promise<TreeHead> {
+  const tree = new MerkleTree();
+  await appendLeaves(tree, log, { after: START, size, signal });
+  assertHasSize(tree, size);
+  return { size: tree.size, root: tree.root() };
+}
+
+/** @throws Error if a tree has fewer events than `size` */
+export function assertHasSize(tree: { size: number }, size = 0): void {
+  if (size > tree.size) throw new Error(`the log has ${tree.size} events, fewer than ${size}`);
 }

@@ -1,6 +1,5 @@
-export { appendLeaves } from './appendLeaves.ts';
+export { appendLeaves, assertHasSize, rootOfLog } from './appendLeaves.ts';
 export { cloudEventLeaf, hashedAttributes } from './cloudEventLeaf.ts';
-export { type Claim, proofFromLog, rootOfLog } from './proof.ts';
 export { readEntries } from './readEntries.ts';
 export { issueReceipt, LogContradictsTree } from './receipt.ts';
 export { type Verification, verifyLog } from './verify.ts';

@@ -1,2 +1,1 @@
-export { TreeFile } from './treeFile.ts';
-export { MerkleTreeView, merkleTreeFile } from './treeView.ts';
+export { MerkleTreeView, merkleTreeFile, readSavedHead } from './treeView.ts';

@@ -8,14 +8,21 @@ import {
   type RecordedEvent,
   START,
 } from '@event-sourced/event-log';
-import { DamagedFile } from '@event-sourced/event-log/disk';
-import { type Checkpointer, View, ViewBehind, type ViewFormat } from '@event-sourced/event-log/views';
+import { DamagedFile, isSqliteError, openReadOnly } from '@event-sourced/event-log/disk';
+import {
+  type Checkpointer,
+  readViewCheckpoint,
+  View,
+  ViewBehind,
+  type ViewFormat,
+} from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { leafText } from '../entries/leaf.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
+import { EMPTY_TREE } from '../notes/checkpoint.ts';
 
 /** The Merkle tree of the log with this ID, up to a position. */
 export type LogHead = TreeHead & { logId: string; position: Position };
@@ -182,6 +189,21 @@ export class MerkleTreeView extends View {
   #lastTile(level: number, index: number): StoredTile | undefined {
     const last = this.#tree.lastTile(level);
     return last?.index === index ? last : undefined;
+  }
+}
+
+/** The head of the tree that was saved last in a file; the empty one if the file has no readable tree of this log. */
+export async function readSavedHead(file: string, log: EventLog): Promise<TreeHead> {
+  try {
+    using db = openReadOnly(file);
+    const head = db.prepare('SELECT size, root FROM head').get() as TreeHead | undefined;
+    const checkpoint = readViewCheckpoint(file);
+    const isOfLog =
+      checkpoint?.logId === (await log.logId()) && checkpoint.position <= (await log.lastPosition());
+    return head && isOfLog ? head : EMPTY_TREE;
+  } catch (error) {
+    if (isSqliteError(error) || error instanceof DamagedFile) return EMPTY_TREE;
+    throw error;
   }
 }
 

@@ -9,8 +9,8 @@ import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
 import { type Json, NO_STREAM, type RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
+import { rootOfLog } from '../../src/entries/appendLeaves.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
-import { rootOfLog } from '../../src/entries/proof.ts';
 import { openFake, openIn } from '../support/stores.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';

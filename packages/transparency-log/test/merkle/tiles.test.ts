@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../../src/merkle/proofs.ts';
 import {
@@ -12,6 +11,7 @@ import {
   tilePath,
   tileWidth,
 } from '../../src/merkle/tiles.ts';
+import { MemoryTree } from '../support/memoryTree.ts';
 
 const LARGEST = 256 ** 2 + 2 * 256 + 3;
 const LEAVES = Array.from({ length: LARGEST }, (_, i) => leafHash(`${i}`));

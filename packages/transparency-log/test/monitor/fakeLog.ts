@@ -1,7 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
@@ -9,6 +8,7 @@ import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
 import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
+import { MemoryTree } from '../support/memoryTree.ts';
 import { cosign } from '../witness/cosign.ts';
 
 export const ORIGIN = 'plants.example/log';

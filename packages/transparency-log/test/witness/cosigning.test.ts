@@ -2,7 +2,6 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';
 import { readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
@@ -11,6 +10,7 @@ import { Cosigning } from '../../src/signer/cosigning.ts';
 import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { parsePolicy } from '../../src/witness/policy.ts';
 import { entries, KEY, ORIGIN, VERIFIER_KEY } from '../monitor/fakeLog.ts';
+import { MemoryTree } from '../support/memoryTree.ts';
 import { FakeWitness } from './fakeWitness.ts';
 
 const NAMES = ['witness.example/w1', 'witness.example/w2', 'witness.example/w3'];

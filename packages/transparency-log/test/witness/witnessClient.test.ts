@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { MemoryTree } from '../../src/merkle/memoryTree.ts';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { verifyConsistency } from '../../src/merkle/proofs.ts';
 import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';
@@ -8,6 +7,7 @@ import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
 import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { WitnessClient } from '../../src/witness/witnessClient.ts';
 import { entries, KEY, ORIGIN, VERIFIER_KEY } from '../monitor/fakeLog.ts';
+import { MemoryTree } from '../support/memoryTree.ts';
 import { conflict, FakeWitness } from './fakeWitness.ts';
 
 const tree = new MemoryTree(entries(9).map(leafHash));

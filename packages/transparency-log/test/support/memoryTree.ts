@@ -1,6 +1,6 @@
-import { HASH_BYTES, rootFromTiles, type Tile } from './tiles.ts';
-import { TileWriter } from './tileWriter.ts';
-import type { TreeHead } from './treeHead.ts';
+import { HASH_BYTES, rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
+import { TileWriter } from '../../src/merkle/tileWriter.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
 
 /** A Merkle tree with its tiles in memory: 32 bytes per entry. */
 export class MemoryTree {
