@@ -87,19 +87,10 @@ export function parsePlantEvent(event: RecordedEvent): PlantEvent | undefined {
 }
 
 /**
- * Completes "position N: …": why this service cannot have appended an event of a known type; undefined if it can. Stricter than `parsePlantEvent`, which skips other events.
+ * Completes "position N: …": why this service cannot have appended an event of a known type; undefined if it can. Stricter
+ * than `parsePlantEvent`, which skips other events.
  */
 export function plantEventProblem(event: RecordedEvent): string | undefined {
-  const problem = plantContentProblem(event);
-  if (problem !== undefined || !isKnownType(event.type)) return problem;
-  const { data, metadata } = event as { data: object; metadata: object };
-  if (isInOrder(data, EVENTS[event.type].schema.properties) && isInOrder(metadata, Metadata.properties))
-    return undefined;
-  return 'its members are in a different order than this service writes';
-}
-
-/** The same, except for the order of members. */
-function plantContentProblem(event: RecordedEvent): string | undefined {
   const { id, type, stream, revision, data, metadata } = event;
   if (!isKnownType(type)) return undefined;
   const { schema, isData } = EVENTS[type];
@@ -119,11 +110,4 @@ function plantContentProblem(event: RecordedEvent): string | undefined {
 
 function unknownMember(value: object, properties: object): string | undefined {
   return Object.keys(value).find((name) => !Object.hasOwn(properties, name));
-}
-
-/** Whether the members of an object, which must all be known, are in the order of its schema. */
-function isInOrder(value: object, properties: object): boolean {
-  const order = Object.keys(properties);
-  const places = Object.keys(value).map((name) => order.indexOf(name));
-  return places.every((place, i) => i === 0 || place > (places[i - 1] as number));
 }
