@@ -5,9 +5,9 @@ import { HTTP_ERRORS, HttpError } from './errors.ts';
 const MAX_NESTING = 64;
 
 /**
- * Parses JSON (RFC 8259) without loss. Strings must be well-formed Unicode (I-JSON, RFC 7493 section 2.1). 64-bit
- * integers keep every digit: one that `number` cannot hold is a `bigint`. Decimal numbers, and integers beyond 64 bits,
- * become NaN, which no schema accepts. @throws HttpError
+ * Parses JSON (RFC 8259) without rounding a number. 64-bit integers keep every digit: one that `number` cannot hold is
+ * a `bigint`. All other numbers, such as 1.5, become NaN, which no schema of a number accepts. Strings must be
+ * well-formed Unicode (I-JSON, RFC 7493 section 2.1). Of duplicate names the last one counts. @throws HttpError
  */
 export function parseExactJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson('The body is not UTF-8.');
