@@ -17,11 +17,11 @@ import type { Config } from './config.ts';
 import { API_ERRORS } from './errors.ts';
 import { API } from './openapi.ts';
 import { plantRoutes } from './plantRoutes.ts';
-import { domain } from './plants/auditDomain.ts';
+import { entityType } from './plants/entityType.ts';
 import { EXAMPLES } from './plants/examples.ts';
 import { isUser } from './plants/user.ts';
 
-const DOMAIN_MODULE = new URL('./plants/auditDomain.ts', import.meta.url);
+const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
   Partial<Pick<Config, 'maxConnections'>> &
@@ -60,7 +60,7 @@ export async function buildApp(deps: Dependencies) {
   await serveOpenapi(app, API);
   if (deps.pages) {
     await apiReference(app, API.info);
-    await auditPage(app, domain, DOMAIN_MODULE);
+    await auditPage(app, entityType, ENTITY_TYPE_MODULE);
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });
@@ -70,7 +70,7 @@ export async function buildApp(deps: Dependencies) {
     await secured.register(audit, {
       ...shared,
       log: store.forHashing,
-      domain,
+      entityType,
       examples: EXAMPLES,
       errors: API_ERRORS,
     });

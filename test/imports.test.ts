@@ -25,7 +25,7 @@ const FORBIDDEN = [
   ['projections/x.ts', '../src/config.ts'],
   ['projections/x.ts', '@event-sourced/transparency-log'],
   ['projections/x.ts', 'fastify'],
-  ['src/cli/x.ts', '../plants/events.ts'],
+  ['src/cli/x.ts', '../../packages/http/src/index.ts'],
   ['src/cli/x.ts', '@event-sourced/http'],
   ['src/cli/x.ts', 'fastify'],
   ['src/x.ts', './cli/main.ts'],
@@ -42,6 +42,8 @@ const ALLOWED = [
   ['src/plants/x.ts', '@event-sourced/event-log/views'],
   ['projections/x.ts', '../src/plants/events.ts'],
   ['src/cli/x.ts', '../config.ts'],
+  ['src/cli/x.ts', '../plants/events.ts'],
+  ['src/cli/x.ts', '../../projections/views.ts'],
   ['src/x.ts', './plants/events.ts'],
 ] as const;
 

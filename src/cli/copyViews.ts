@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath } from '@event-sourced/event-log/disk';
 import { copyDatabase } from '@event-sourced/event-log/sqlite';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../domain.ts';
+import { VIEWS } from '../../projections/views.ts';
 import type { Context } from './context.ts';
 
 /**

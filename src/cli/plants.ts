@@ -3,7 +3,8 @@ import { assertInLog, type EventLog, type Position, parsePosition, START } from 
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
-import { parsePlantStream, VIEWS } from '../domain.ts';
+import { VIEWS } from '../../projections/views.ts';
+import { parsePlantStream } from '../plants/stream.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

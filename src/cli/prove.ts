@@ -12,7 +12,7 @@ import { assertHasSize, issueReceipt } from '@event-sourced/transparency-log/ent
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { CheckpointSigner, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { MerkleTreeView } from '@event-sourced/transparency-log/view';
-import { plantStream } from '../domain.ts';
+import { plantStream } from '../plants/stream.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';

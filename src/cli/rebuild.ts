@@ -4,7 +4,7 @@ import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import type { View } from '@event-sourced/event-log/views';
 import { rebuildView } from '@event-sourced/event-log/views';
 import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../domain.ts';
+import { VIEWS } from '../../projections/views.ts';
 import { openStore } from '../stores.ts';
 import { type Context, loggerTo } from './context.ts';
 import { commandProgress } from './progress.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createDataDir } from '@event-sourced/event-log/disk';
-import { isUser, USER_RULE } from '../domain.ts';
+import { isUser, USER_RULE } from '../plants/user.ts';
 import { issueOwnToken, SCOPE } from '../tokens.ts';
 import { type Context, write } from './context.ts';
 

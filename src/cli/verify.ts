@@ -5,7 +5,8 @@ import { formatTreeHead, parseTreeHead, printable, type TreeHead } from '@event-
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { isKnownType, plantEventProblem, VIEWS } from '../domain.ts';
+import { VIEWS } from '../../projections/views.ts';
+import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';

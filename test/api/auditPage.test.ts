@@ -2,7 +2,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { appOver } from '../support/appOver.ts';
 
-test('the page and its modules need no token, have the headers of pages, and no inline script or style', async () => {
+test('the page and its modules need no token, have the headers of pages, and only the import map inline', async () => {
   const { url } = await appOver({}, { pages: true });
   const get = async (path: string): Promise<string> => {
     const response = await fetch(`${url}/audit${path}`);
@@ -13,36 +13,42 @@ test('the page and its modules need no token, have the headers of pages, and no 
   };
   const html = await get('');
   expect(html).toMatch(/^text\/html/);
-  expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/);
+  expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|<script(?![^>]*\s(src|type="importmap")=?)/);
   expect(await get('/style.css')).toMatch(/^text\/css/);
   expect(await get('/icon.svg')).toMatch(/^image\/svg\+xml/);
 
-  // All modules that are loaded, and from which packages.
-  const modules = new Set(['/main.ts']);
-  for (const path of modules) {
-    const text = await get(path);
+  // All modules that are loaded: the import map has each import that is not relative.
+  const { imports }: { imports: Record<string, string> } = JSON.parse(
+    /<script type="importmap">(.*?)<\/script>/s.exec(html)?.[1] ?? '',
+  );
+  const modules = new Set([`${url}/${/<script type="module" src="(.*?)"/.exec(html)?.[1]}`]);
+  for (const module of modules) {
+    const text = await get(module.slice(`${url}/audit`.length));
     expect(text).toMatch(/^text\/javascript/);
-    expect(text).not.toContain("'node:");
-    for (const [, imported = ''] of text.matchAll(/from '([^']+)';$/gm))
-      modules.add(new URL(imported, `http://page${path}`).pathname);
+    for (const [, name = ''] of text.matchAll(/^(?:import |.*? from )'([^']+)';$/gm)) {
+      if (!name.startsWith('.')) expect(Object.keys(imports)).toContain(name);
+      modules.add(name.startsWith('.') ? new URL(name, module).href : new URL(imports[name] ?? '', url).href);
+    }
   }
-  const rooms = new Set([...modules].map((path) => path.split('/').slice(1, -1).join('/')));
+  const rooms = new Set(
+    [...modules].map((module) => module.slice(`${url}/audit/`.length).replace(/\/[^/]*$/, '')),
+  );
   expect([...rooms].toSorted()).toEqual([
-    '',
-    '@event-sourced/audit/src/page',
-    '@event-sourced/audit/src/page/node',
-    '@event-sourced/transparency-log/src',
-    '@event-sourced/transparency-log/src/entries',
-    '@event-sourced/transparency-log/src/merkle',
-    '@event-sourced/transparency-log/src/notes',
-    '@noble/hashes',
-    'plant-store/src/plants',
+    'app',
+    'hashes',
+    'page',
+    'page/node',
+    'transparency-log',
+    'transparency-log/entries',
+    'transparency-log/merkle',
+    'transparency-log/notes',
   ]);
 
   const etag = (await fetch(`${url}/audit`)).headers.get('etag') ?? '';
   expect((await fetch(`${url}/audit`, { headers: { 'if-none-match': etag } })).status).toBe(304);
   for (const path of [
-    '/plant-store/src/service.ts',
+    '/app/../service.ts',
+    '/transparency-log/monitor/monitor.ts',
     '/..%2fpackage.json',
     '/../../package.json',
     '/constructor',

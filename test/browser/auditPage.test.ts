@@ -272,7 +272,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await count(': 3 of 240, newest first');
   });
 
-  test('keeps its filters in the URL, so that Back works and a view can be sent, but never the token', async () => {
+  test('keeps its filters in the URL, so that Back works and a screen can be shared, but never the token', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
     await service.as('bob').create(1, { name: 'Oak' });

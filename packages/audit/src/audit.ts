@@ -10,7 +10,7 @@ import type { Policy } from '@event-sourced/transparency-log/witness';
 import type { FastifyPluginAsync } from 'fastify';
 import type { auditErrors } from './auditErrors.ts';
 import { auditMetrics } from './auditMetrics.ts';
-import type { Domain } from './domain.ts';
+import type { EntityType } from './entityType.ts';
 import { checkpointRoutes } from './routes/checkpointRoutes.ts';
 import { eventRoute } from './routes/eventRoute.ts';
 import { receiptRoute } from './routes/receiptRoute.ts';
@@ -25,7 +25,7 @@ export type AuditOptions = {
   transparency?: { tree: Follower<MerkleTreeView>; signer: CheckpointSigner } | undefined;
   /** The witnesses that cosign checkpoints; without a policy, none cosigns. */
   witnesses?: Policy | undefined;
-  domain: Domain;
+  entityType: EntityType;
   /** Examples for the OpenAPI document: an event, the key of a log with this event, and its checkpoint. */
   examples: { event: CloudEvent; logKey: string; checkpoint: string };
   /** The error entries of the app. */

@@ -1,39 +1,73 @@
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { createRequire } from 'node:module';
+import { basename, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { servePage } from '@event-sourced/http';
 import type { FastifyInstance } from 'fastify';
 import { browserModules } from './browserModules.ts';
-import type { Domain } from './domain.ts';
+import type { EntityType } from './entityType.ts';
 
 const PAGE = join(import.meta.dirname, 'page');
-/** The extension of modules: .ts, or .js when compiled. */
-const EXTENSION = extname(import.meta.filename);
 
-/** The auditor's page, at /audit. Loading it needs no token. Browsers import `domainModule`. */
-export const auditPage = (app: FastifyInstance, domain: Domain, domainModule: URL): Promise<void> =>
-  servePage(app, { path: '/audit', readFiles: () => pageFiles(domain, domainModule) });
+/**
+ * The auditor's page, at /audit. Loading it needs no token. `entityTypeModule` exports `entityType`; browsers may load
+ * all modules of its directory.
+ */
+export async function auditPage(
+  app: FastifyInstance,
+  entityType: EntityType,
+  entityTypeModule: URL,
+): Promise<void> {
+  const file = fileURLToPath(entityTypeModule);
+  const html = fill(read('index.html'), entityType, basename(file));
+  const [, importMap = ''] = /<script type="importmap">(.*?)<\/script>/s.exec(html) ?? [];
+  await servePage(app, {
+    path: '/audit',
+    sources: { 'script-src': ["'self'", `'sha256-${hash('sha256', importMap, 'base64')}'`] },
+    readFiles: async () => {
+      const modules = await browserModules(directories(dirname(file)));
+      return [
+        { path: '', type: 'text/html; charset=utf-8', body: html },
+        { path: 'style.css', type: 'text/css; charset=utf-8', body: read('style.css') },
+        { path: 'icon.svg', type: 'image/svg+xml', body: read('icon.svg') },
+        ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript; charset=utf-8', body })),
+      ];
+    },
+  });
+}
 
-async function pageFiles({ title, command, streams: { noun }, create }: Domain, domainModule: URL) {
+const read = (file: string): string => readFileSync(join(PAGE, file), 'utf8');
+
+function fill(
+  html: string,
+  { title, command, streams: { noun }, create }: EntityType,
+  entityTypeModule: string,
+): string {
   const texts: Record<string, string> = {
     title,
     command,
     noun,
     ...create,
     Noun: noun.replace(/^./, (c) => c.toUpperCase()),
+    entityTypeModule,
+    extension: extname(import.meta.filename), // .ts, or .js when compiled
   };
-  const html = read('index.html').replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
-  const modules = await browserModules(join(PAGE, `main${EXTENSION}`), {
-    'node:crypto': join(PAGE, `node/crypto${EXTENSION}`),
-    'lru-cache': join(PAGE, `node/lruCache${EXTENSION}`),
-    'audit:domain': fileURLToPath(domainModule),
-  });
-  return [
-    { path: '', type: 'text/html; charset=utf-8', body: html },
-    { path: 'style.css', type: 'text/css; charset=utf-8', body: read('style.css') },
-    { path: 'icon.svg', type: 'image/svg+xml', body: read('icon.svg') },
-    ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript; charset=utf-8', body })),
-  ];
+  return html.replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
 }
 
-const read = (file: string): string => readFileSync(join(PAGE, file), 'utf8');
+/** The directories of modules, by their path below /audit, which the import map of the page also has. */
+function directories(ofEntityType: string): Record<string, string> {
+  const { resolve } = createRequire(import.meta.url);
+  const core = dirname(resolve('@event-sourced/transparency-log'));
+  return {
+    app: ofEntityType,
+    hashes: dirname(resolve('@noble/hashes/sha2.js')),
+    page: PAGE,
+    'page/node': join(PAGE, 'node'),
+    'transparency-log': core,
+    'transparency-log/entries': join(core, 'entries'),
+    'transparency-log/merkle': join(core, 'merkle'),
+    'transparency-log/notes': join(core, 'notes'),
+  };
+}

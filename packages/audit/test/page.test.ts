@@ -1,18 +1,9 @@
-import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { browserModules } from '../src/browserModules.ts';
-import type { Entity } from '../src/domain.ts';
+import type { Entity } from '../src/entityType.ts';
 import { toBars } from '../src/page/bars.ts';
 import { type Change, statesAt } from '../src/page/states.ts';
 import { indentedJson, visible } from '../src/page/text.ts';
 import { Zone } from '../src/page/zone.ts';
-
-test('a module that browsers cannot load is an error', async () => {
-  const entry = join(import.meta.dirname, 'node.test.ts');
-  await expect(browserModules(entry)).rejects.toThrow(
-    'main.ts imports node:crypto, which browsers do not have',
-  );
-});
 
 test.each([
   ['Fern 🌱 é يسرى', 'Fern 🌱 é يسرى'],

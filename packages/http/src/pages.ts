@@ -54,7 +54,7 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
   });
 }
 
-/** Security headers: a page only loads from its own origin, has no inline script or eval, and cannot be framed. */
+/** Security headers: a page only loads from its own origin and `sources`, has no eval, and cannot be framed. */
 function pageHeaders(sources: Page['sources']): Record<string, string> {
   const none = ["'none'"];
   const self = ["'self'"];

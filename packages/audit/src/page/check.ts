@@ -22,8 +22,8 @@ import {
 import { ApiError, errorMessage } from './api.ts';
 import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
 import { eventFacts, mismatchFacts } from './entryFacts.ts';
+import { type Context, Screen } from './screen.ts';
 import { count, counted, visible } from './text.ts';
-import { type Context, View } from './view.ts';
 
 /** The largest proof has an entry of 64 KiB in Base64, and a note. */
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
@@ -31,7 +31,7 @@ const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 
 /** Checks of the log, computed in the browser from the key that the auditor pastes. */
-export class Check extends View {
+export class Check extends Screen {
   readonly #context: Context;
   /** The key that was submitted last. */
   #key: VerifierKey | undefined;

@@ -6,19 +6,22 @@ import {
   tileRoot,
 } from '@event-sourced/transparency-log';
 import { cellText, facts, longText, make, streamName } from './dom.ts';
+import type { Context } from './screen.ts';
 import { parseTime, visible } from './text.ts';
-import type { Context } from './view.ts';
 
 /** The fields of the event that an entry has, and the entry itself. */
-export function eventFacts(entry: Buffer, { domain, zone }: Pick<Context, 'domain' | 'zone'>): Node[] {
+export function eventFacts(
+  entry: Buffer,
+  { entityType, zone }: Pick<Context, 'entityType' | 'zone'>,
+): Node[] {
   const shown = longText(visible(entry.toString()));
   try {
     const { stream, type, data, metadata } = JSON.parse(entry.toString());
-    const entity: Record<string, string> | undefined = domain.streams.parse(stream);
+    const entity: Record<string, string> | undefined = entityType.streams.parse(stream);
     const time = zone.format(parseTime(metadata?.occurredAt));
     const fields: Record<string, unknown> = {
       user: entity?.user,
-      [`${domain.streams.noun} ID`]: entity?.id,
+      [`${entityType.streams.noun} ID`]: entity?.id,
       time: time && `${time} ${zone.name}`,
       type,
     };

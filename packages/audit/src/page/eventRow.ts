@@ -1,8 +1,8 @@
 import { ApiError, errorMessage } from './api.ts';
 import { button, cellText, chip, copyButton, link, longText, make, saveFile, streamName } from './dom.ts';
 import type { ShownEvent } from './events.ts';
+import type { Context } from './screen.ts';
 import { indentedJson } from './text.ts';
-import type { Context } from './view.ts';
 
 /** The error code of an unknown path. */
 const NOT_FOUND = 40401;
@@ -17,7 +17,7 @@ export type Actions = Context & {
 /** The row of an event. Clicking it shows the event's JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
-  const entity = actions.domain.streams.parse(subject);
+  const entity = actions.entityType.streams.parse(subject);
   const toggle = button(actions.zone.format(time) || 'no time', () => {
     const isOpen = toggle.getAttribute('aria-expanded') === 'true';
     toggle.setAttribute('aria-expanded', String(!isOpen));
@@ -47,18 +47,18 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
 
 function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { json, subject, type, position } = event;
-  const { api, domain, url, statesUrl } = actions;
+  const { api, entityType, url, statesUrl } = actions;
   const time = Number.isFinite(event.time) ? new Date(event.time).toISOString() : '';
   const text = indentedJson(json);
   const status = make('output', 'status');
-  const entity = domain.streams.parse(subject);
+  const entity = entityType.streams.parse(subject);
   const fields = { ...entity, type, since: time, until: time, position: String(position) };
   const controls: HTMLElement[] = [copyButton('Copy JSON', text, status)];
   if (entity) {
     const saveReceipt = async (): Promise<void> => {
       try {
-        const receipt = await api.get(`proofs/${domain.streams.noun}s?${new URLSearchParams(entity)}`);
-        saveFile(`${domain.streams.noun}-${entity.id}.tlog-proof`, await receipt.blob());
+        const receipt = await api.get(`proofs/${entityType.streams.noun}s?${new URLSearchParams(entity)}`);
+        saveFile(`${entityType.streams.noun}-${entity.id}.tlog-proof`, await receipt.blob());
         status.textContent = 'Saved; “Check” verifies it.';
       } catch (error) {
         const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;
@@ -70,7 +70,7 @@ function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
     controls.push(
       button('Receipt', saveReceipt),
       link('Only this user', url({ user: entity.user })),
-      link(`This user’s ${domain.streams.noun}s then`, statesUrl({ user: entity.user, at: time })),
+      link(`This user’s ${entityType.streams.noun}s then`, statesUrl({ user: entity.user, at: time })),
     );
   }
   controls.push(link('Link to this event', url(fields)));

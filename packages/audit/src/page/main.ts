@@ -1,12 +1,12 @@
 import './node/globals.ts';
-import { domain } from 'audit:domain';
+import { entityType } from 'audit:entityType';
 import { Api, errorMessage } from './api.ts';
 import { Check } from './check.ts';
 import { find } from './dom.ts';
 import type { Actions } from './eventRow.ts';
 import { PointInTime } from './pointInTime.ts';
+import type { Screen } from './screen.ts';
 import { Timeline } from './timeline.ts';
-import type { View } from './view.ts';
 import { Zone } from './zone.ts';
 
 /** Features of the oldest supported browsers; docs/auditing.md lists the browsers. */
@@ -16,31 +16,31 @@ const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
 const signedOut = find(document, 'main').cloneNode(true);
 
 const zone = new Zone();
-let views: ReadonlyMap<string, View> | undefined;
+let screens: ReadonlyMap<string, Screen> | undefined;
 /** The number of attempts to sign in. Only the last attempt counts; a sign-out invalidates it. */
 let attempts = 0;
 
 const section = (id: string): HTMLElement => find(document, `#${id}`);
-const viewName = (hash: string): string => hash.replace(/\?.*/s, '');
+const screenName = (hash: string): string => hash.replace(/\?.*/s, '');
 
-/** Shows the view that the fragment names, by default the first view. */
+/** Shows the screen that the fragment names, by default the first screen. */
 function show(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>('nav a')];
-  const named = links.find(({ hash }) => viewName(hash) === viewName(location.hash));
+  const named = links.find(({ hash }) => screenName(hash) === screenName(location.hash));
   const link = named ?? (links[0] as HTMLAnchorElement);
-  link.setAttribute('href', named ? location.hash : viewName(link.hash)); // the link keeps the current filters
+  link.setAttribute('href', named ? location.hash : screenName(link.hash)); // the link keeps the current filters
   for (const other of links) other.ariaCurrent = other === link ? 'page' : null;
-  const current = views ? viewName(link.hash) : '#sign-in';
+  const current = screens ? screenName(link.hash) : '#sign-in';
   for (const section of document.querySelectorAll<HTMLElement>('main > section'))
     section.hidden = `#${section.id}` !== current;
-  for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !views;
-  views?.get(current)?.open(link.hash);
+  for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !screens;
+  screens?.get(current)?.open(link.hash);
 }
 
 function showZone(): void {
   zone.isLocal = find<HTMLSelectElement>(document, '#zone').value === 'local';
   for (const element of document.querySelectorAll('.zone')) element.textContent = zone.name;
-  for (const view of views?.values() ?? []) view.expire();
+  for (const screen of screens?.values() ?? []) screen.expire();
   show();
 }
 
@@ -48,7 +48,7 @@ async function signIn(): Promise<void> {
   const token = find<HTMLInputElement>(document, '#token');
   const attempt = ++attempts;
   const api = new Api(token.value.trim(), (message) => {
-    if (attempt === attempts && views) signOut(message);
+    if (attempt === attempts && screens) signOut(message);
   });
   showProblem('');
   try {
@@ -59,10 +59,10 @@ async function signIn(): Promise<void> {
   }
   if (attempt !== attempts) return;
   token.value = '';
-  const context = { api, domain, zone };
+  const context = { api, entityType, zone };
   const pointInTime = new PointInTime(section('point-in-time'), context);
   const statesUrl: Actions['statesUrl'] = (fields) => pointInTime.url(fields);
-  views = new Map<string, View>([
+  screens = new Map<string, Screen>([
     ['#timeline', new Timeline(section('timeline'), { ...context, statesUrl })],
     ['#point-in-time', pointInTime],
     ['#check', new Check(section('check'), context)],
@@ -72,8 +72,8 @@ async function signIn(): Promise<void> {
 
 function signOut(message = ''): void {
   attempts++;
-  for (const view of views?.values() ?? []) view.close();
-  views = undefined;
+  for (const screen of screens?.values() ?? []) screen.close();
+  screens = undefined;
   find(document, 'main').replaceWith(signedOut.cloneNode(true));
   showProblem(message);
   show();

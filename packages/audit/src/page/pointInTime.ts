@@ -1,17 +1,17 @@
-import type { Domain, Entity } from '../domain.ts';
+import type { Entity, EntityType } from '../entityType.ts';
 import { cellText, chip, link, make } from './dom.ts';
 import { parseEvent, readLines, readPage } from './events.ts';
+import { type Context, Screen } from './screen.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, parseTime } from './text.ts';
-import { type Context, View } from './view.ts';
 
 const PAGE_SIZE = 500;
 /** The page offers the users of this number of newest events. */
 const MAX_EVENTS = 1_000;
 const MAX_USERS = 100;
 
-export class PointInTime extends View {
-  readonly #domain: Domain;
+export class PointInTime extends Screen {
+  readonly #entityType: EntityType;
   readonly #slider = this.find<HTMLInputElement>('[type="range"]');
   /** The events that change an entity, in log order. */
   #changes: Change[] = [];
@@ -22,7 +22,7 @@ export class PointInTime extends View {
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
-    this.#domain = context.domain;
+    this.#entityType = context.entityType;
     this.#slider.oninput = () => this.#slide();
     this.#slider.onchange = () => this.replaceUrl({ ...this.given, at: new Date(this.#at).toISOString() });
     this.find('.more').onclick = () => this.#show(this.#rows + PAGE_SIZE);
@@ -53,7 +53,7 @@ export class PointInTime extends View {
 
   async #showUsers(signal: AbortSignal): Promise<void> {
     const { events } = await readPage(this.api, `order=descending&limit=${MAX_EVENTS}`, signal);
-    const streams = events.map(({ subject }) => this.#domain.streams.parse(subject));
+    const streams = events.map(({ subject }) => this.#entityType.streams.parse(subject));
     const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
     const links = [...users]
       .slice(0, MAX_USERS)
@@ -65,7 +65,7 @@ export class PointInTime extends View {
   }
 
   async #read(user: string, signal: AbortSignal): Promise<Change[]> {
-    const { streams, evolve } = this.#domain;
+    const { streams, evolve } = this.#entityType;
     const changes: Change[] = [];
     const entities = new Map<string, Entity | undefined>();
     const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
@@ -93,7 +93,7 @@ export class PointInTime extends View {
 
   #show(rows = PAGE_SIZE): void {
     this.#rows = rows;
-    const { streams, evolve } = this.#domain;
+    const { streams, evolve } = this.#entityType;
     const { noun } = streams;
     const { zone } = this;
     const [first = 0] = this.#times;

@@ -1,4 +1,4 @@
-import type { Domain, Entity } from '../domain.ts';
+import type { Entity, EntityType } from '../entityType.ts';
 
 export type Change = { id: string; type: string; revision: bigint; data: unknown; time: number };
 
@@ -6,7 +6,7 @@ export type Change = { id: string; type: string; revision: bigint; data: unknown
 export type State = { id: string; entity: Entity; since: number; changed: number };
 
 /** The entities at a time, in order of creation. */
-export function statesAt(changes: readonly Change[], time: number, evolve: Domain['evolve']): State[] {
+export function statesAt(changes: readonly Change[], time: number, evolve: EntityType['evolve']): State[] {
   const states = new Map<string, State>();
   for (const change of changes) {
     if (!(change.time <= time)) continue;

@@ -4,8 +4,8 @@ import { type Actions, eventRow } from './eventRow.ts';
 import { type EventPage, readPage, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
+import { Screen } from './screen.ts';
 import { count, counted } from './text.ts';
-import { View } from './view.ts';
 
 /** The number of events of a page in the document; live events can double it. */
 const PAGE_SIZE = 200;
@@ -17,7 +17,7 @@ const REFRESH_INTERVAL_MS = 100;
 const SIZE_DELAY_MS = 1_500;
 
 /** The events of the log, newest first: a page, and live events. */
-export class Timeline extends View {
+export class Timeline extends Screen {
   readonly #actions: Actions;
   readonly #rows = this.find('tbody');
   readonly #types = this.find<HTMLDataListElement>('datalist');

@@ -20,8 +20,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** GET /events: the events of the whole log, as CloudEvents. */
 export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoints?: Checkpoints): void {
-  const { log, source, domain, fairQueue, now, metrics } = options;
-  const { streams } = domain;
+  const { log, source, entityType, fairQueue, now, metrics } = options;
+  const { streams } = entityType;
   const limits = {
     replays: inFlightLimit('replays'),
     pages: inFlightLimit('pages of events'),

@@ -21,7 +21,7 @@ type Limits = Record<'replays' | 'pages' | 'streams', InFlight>;
 
 /** The query of GET /events, and its description in the OpenAPI document. */
 export function eventSchema(
-  { domain, examples, errors }: AuditOptions,
+  { entityType, examples, errors }: AuditOptions,
   { replays, pages, streams }: Limits,
 ): FastifySchema {
   const data = JSON.stringify(examples.event);
@@ -32,7 +32,7 @@ export function eventSchema(
     summary: 'Replay the log; an event stream continues with each new event',
     description:
       'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
-    querystring: orderedEventQuery(domain.streams),
+    querystring: orderedEventQuery(entityType.streams),
     headers: Type.Object({
       'Last-Event-ID': Type.Optional(
         described('For event streams, instead of after: the last event received.'),

@@ -12,8 +12,8 @@ type Query = { id: string; user?: string };
 
 /** GET /proofs/…s: the receipt for the first event of an entity's stream, a https://c2sp.org/tlog-proof. */
 export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
-  const { log, fairQueue, domain, examples, errors } = options;
-  const { streams } = domain;
+  const { log, fairQueue, entityType, examples, errors } = options;
+  const { streams } = entityType;
   const { noun } = streams;
   const receipts = inFlightLimit('receipts');
   const example = formatInclusionProof({

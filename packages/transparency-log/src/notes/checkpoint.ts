@@ -9,7 +9,7 @@ import { openNote, splitNote, type VerifierKey } from './signedNote.ts';
 /** A note that states that the log named `origin` has had this tree head. */
 export type Checkpoint = TreeHead & { origin: string; note: string };
 
-const EMPTY_ROOT = new MerkleTree().root();
+export const EMPTY_TREE: TreeHead = { size: 0, root: new MerkleTree().root() };
 
 export const keyOrigin = ({ name, origin = name }: VerifierKey): string => origin;
 
@@ -31,7 +31,7 @@ function parseCheckpoint(note: string, text: string): Checkpoint {
   if (origin === '' || size === undefined || root === undefined || extensions.includes(''))
     throw new NotVerified('the note is not a checkpoint');
   const checkpoint = { origin, size: decodeNumber(size, 'the size'), root: decodeHash(root), note };
-  if (checkpoint.size === 0 && checkpoint.root !== EMPTY_ROOT)
+  if (checkpoint.size === 0 && checkpoint.root !== EMPTY_TREE.root)
     throw new NotVerified('the checkpoint has size 0, but not the root of an empty log');
   return checkpoint;
 }

@@ -3,8 +3,8 @@ import type { StreamNames } from '@event-sourced/event-log/replay';
 /** The fields that the page shows of an entity, the result of its stream's events. */
 export type Entity = { name: string; tag?: string | undefined };
 
-/** What the package needs to know about the app. The page imports it from a module that runs in browsers. */
-export type Domain = {
+/** The kind of entity that the log is about, and texts of the page. Browsers import it, too. */
+export type EntityType = {
   title: string;
   /** The command line of the app, such as `npx --no app`. */
   command: string;

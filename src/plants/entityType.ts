@@ -5,7 +5,7 @@ import { PLANT_STREAMS } from './plantStreams.ts';
 type Event = { type: string; revision: bigint; data: unknown };
 
 /** What the audit package shows of plants. This module also runs in browsers. */
-export const domain = {
+export const entityType = {
   title: 'Plant store',
   command: 'npx --no plant-store',
   streams: PLANT_STREAMS,

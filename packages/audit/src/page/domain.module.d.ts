@@ -1,3 +1,0 @@
-declare module 'audit:domain' {
-  export const domain: import('../domain.ts').Domain;
-}

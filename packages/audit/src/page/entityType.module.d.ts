@@ -1,0 +1,3 @@
+declare module 'audit:entityType' {
+  export const entityType: import('../entityType.ts').EntityType;
+}
