@@ -48,7 +48,7 @@ export async function buildApp(deps: Dependencies) {
     },
     errors: API_ERRORS,
     maxConnections: deps.maxConnections,
-    observer: metrics,
+    metrics,
   });
   // The service is ready when every view can be read and the log accepts appends.
   healthRoutes(app, () => {

@@ -6,17 +6,17 @@ import { tokenRejection } from './auth.ts';
 import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { linger } from './linger.ts';
-import type { ServerObserver } from './observer.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { rejectionLogger } from './rejectionLogger.ts';
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 /** The error handler of the server. It logs server errors; errors that an outage repeats share a line. */
-export function errorHandler(errors: ErrorEntries, observer?: ServerObserver): ErrorHandler {
+export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHandler {
   const logRejection = rejectionLogger();
   return (error, request, reply) => {
     const rejection = tokenRejection(error);
-    if (rejection) observer?.onTokenRejected(rejection);
+    if (rejection) metrics?.onTokenRejected(rejection);
     const { status, body, headers } = errorResponse(errors, error);
     if (status === 503)
       logRejection({ logger: request.server.log, error: body.error, reason: causeChain(error as Error) });

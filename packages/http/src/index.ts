@@ -13,7 +13,6 @@ export {
 export { healthRoutes } from './health.ts';
 export { InFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
-export type { ServerObserver } from './observer.ts';
 export { type ApiDescription, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { ServerObserver } from './observer.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { readTraceparent } from './traceparent.ts';
 
 /** Logs one line per request, when its response is sent or its client has disconnected. */
-export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
+export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
   reply.raw.once('close', () => {
     const { user, method, url, headers, log } = request;
     const line = {
@@ -17,7 +17,7 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, obse
     };
     log.info(line, 'request');
     const route = request.is404 ? undefined : request.routeOptions.url;
-    observer?.onRequest({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
+    metrics?.onRequest({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
   });
 }
 

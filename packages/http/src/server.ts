@@ -14,7 +14,7 @@ import { boundedServer } from './boundedServer.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
-import type { ServerObserver } from './observer.ts';
+import type { Metrics } from './metrics/metrics.ts';
 import { RATE_LIMIT_HEADERS } from './openapi.ts';
 import { logWhenClosed } from './requestLog.ts';
 import { NO_PARAMETERS, validatorCompiler } from './validation.ts';
@@ -47,13 +47,13 @@ type Options = {
   errors: ErrorEntries;
   /** Further connections are refused. */
   maxConnections?: number | undefined;
-  observer?: ServerObserver | undefined;
+  metrics?: Metrics | undefined;
 };
 
-/** Fastify with lossless JSON, one shape of errors, and one log line per request. */
+/** Fastify with exact integers in JSON, one shape of errors, and one log line per request. */
 export async function httpServer(options: Options) {
-  const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, observer } = options;
-  const handleError = errorHandler(options.errors, observer);
+  const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, metrics } = options;
+  const handleError = errorHandler(options.errors, metrics);
   const exposed = [
     ...Object.keys(RATE_LIMIT_HEADERS),
     'Request-Id',
@@ -79,7 +79,7 @@ export async function httpServer(options: Options) {
       },
     },
     frameworkErrors: (error, request, reply) => {
-      prepareReply(request, reply, observer);
+      prepareReply(request, reply, metrics);
       const { origin } = request.headers; // no hooks run, not even the one of the CORS plugin
       if (corsOrigins.length > 0)
         reply.header('vary', 'Origin').header('access-control-expose-headers', exposed.join(', '));
@@ -114,7 +114,7 @@ export async function httpServer(options: Options) {
   });
   app.decorateRequest('user', '');
   app.addHook('onRequest', (request, reply, done) => {
-    prepareReply(request, reply, observer);
+    prepareReply(request, reply, metrics);
     // OPTIONS is only allowed for CORS preflight requests.
     if (request.method === 'OPTIONS' && !(isPreflight(request) && allowedMethods(request).length > 0))
       throwNotFound(request);
@@ -164,8 +164,8 @@ export async function httpServer(options: Options) {
   return app;
 }
 
-function prepareReply(request: FastifyRequest, reply: FastifyReply, observer?: ServerObserver): void {
-  logWhenClosed(request, reply, observer);
+function prepareReply(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
+  logWhenClosed(request, reply, metrics);
   reply.header('request-id', request.id).header('cache-control', 'no-store');
 }
 

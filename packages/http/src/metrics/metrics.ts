@@ -3,10 +3,17 @@ import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
-import type { ClosedRequest, ServerObserver } from '../observer.ts';
 
 /** The methods with their own label values; clients cannot create more. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** A request that has ended. `route`: the pattern of its path, if any; `status`: undefined without a response. */
+type ClosedRequest = {
+  method: string;
+  route: string | undefined;
+  status: number | undefined;
+  seconds: number;
+};
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -14,7 +21,7 @@ const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
  * The metrics of a server, named by the conventions of Prometheus (https://prometheus.io/docs/practices/naming/).
  * Clients cannot choose label values. All names start with `prefix`, except the metrics of the process.
  */
-export class Metrics implements ServerObserver {
+export class Metrics {
   readonly #registry = new Registry();
   readonly #prefix: string;
   readonly #requests: Histogram<'method' | 'route' | 'status'>;
