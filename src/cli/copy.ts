@@ -25,7 +25,7 @@ export async function copyCommand(options: Options, context: Context): Promise<v
 async function copy(
   from: LogLocation,
   to: LogLocation,
-  { print, onTerminal, onFatal, signal }: Context,
+  { print, onFatal, signal }: Context,
 ): Promise<string> {
   const options = { logger: loggerTo(print), onFatal };
   await using resources = new AsyncDisposableStack();
@@ -33,7 +33,7 @@ async function copy(
     useStoreAt(location, { ...options, mustExist: option === '--from' }, resources).catch(prefix(option));
   const log = (await open(from, '--from')).forHashing;
   const store = await open(to, '--to');
-  using progress = commandProgress(print, onTerminal);
+  const progress = commandProgress(print);
   const { events, copied } = await copyLog({
     from: log,
     to: store,

@@ -28,8 +28,8 @@ export async function rebuildCommand(context: Context): Promise<void> {
 }
 
 async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {
-  const { config, print, onTerminal, signal } = context;
-  using progress = commandProgress(print, onTerminal);
+  const { config, print, signal } = context;
+  const progress = commandProgress(print);
   const { events } = await rebuildView({
     log,
     ...view,
@@ -37,6 +37,5 @@ async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Conte
     signal,
     onProgress: (done) => progress.show({ step: 'rebuilding', ...done }),
   });
-  progress[Symbol.dispose]();
   print(`rebuilt the view ${name} from ${events} events`);
 }

@@ -34,7 +34,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
 
   const starting = startService(config, {
     logger,
-    trackProgress: (view) => catchUpProgress(view, logger, onTerminal),
+    trackProgress: (view) => catchUpProgress(view, logger),
     onFatal: (error) => die(error, error.message),
   });
   // Before the log shows that the process runs.
@@ -90,22 +90,18 @@ async function closeConnections(service: Service, logger: Logger): Promise<void>
   if (connections > 0) logger.warn({ connections }, 'closed connections of requests in flight');
 }
 
-/** Shows a view's progress: a bar on a terminal, otherwise a log line every two seconds. */
-function catchUpProgress(view: string, logger: Logger, onTerminal: boolean) {
-  const progress = new Progress({
-    onTerminal,
-    report: ({ events, position, end, rate, secondsLeft }) =>
-      logger.info(
-        { view, events, position: String(position), end: String(end), rate, secondsLeft },
-        'catching up with the log',
-      ),
-  });
-  let isShown = false;
+/** Logs the progress of a view that is far behind the log, every two seconds. */
+function catchUpProgress(view: string, logger: Logger) {
+  let progress: Progress | undefined;
   return (done: { events: number; position: bigint; end: bigint }): void => {
-    isShown ||= done.end - done.position > MIN_PROGRESS;
-    if (isShown) progress.show({ step: 'catching up', ...done });
-    if (done.position < done.end) return;
-    progress[Symbol.dispose]();
-    isShown = false;
+    if (done.end - done.position > MIN_PROGRESS)
+      progress ??= new Progress(({ events, position, end, rate, secondsLeft }) =>
+        logger.info(
+          { view, events, position: String(position), end: String(end), rate, secondsLeft },
+          'catching up with the log',
+        ),
+      );
+    progress?.show({ step: 'catching up', ...done });
+    if (done.position >= done.end) progress = undefined;
   };
 }

@@ -24,7 +24,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
         (await openOwnCheckpoint(await readCheckpointFile(options.expect), config, print)));
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { forHashing: true });
-  const progress = resources.use(commandProgress(onTerminal ? print : () => {}, onTerminal));
+  const progress = commandProgress(onTerminal ? print : () => {});
   const [verification, file] = await Promise.all([
     verifyLog({
       log,
@@ -46,7 +46,6 @@ export async function verifyCommand(options: Options, context: Context): Promise
     }),
     eventStoreDb ? { problems: [], notices: [] } : checkLogFile(logFile(dataDir), { signal, resources }),
   ]);
-  progress[Symbol.dispose]();
   const { views: compared, problems, problemCount, ...rest } = verification;
   const result = {
     ...rest,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { commandProgress } from '../../src/cli/progress.ts';
 
-describe('without a terminal, a command', () => {
+describe('a command', () => {
   beforeEach(() => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
@@ -10,7 +10,7 @@ describe('without a terminal, a command', () => {
 
   function start() {
     const printed: string[] = [];
-    const progress = commandProgress((line) => void printed.push(line), false);
+    const progress = commandProgress((line) => void printed.push(line));
     const at = (step: string, events: number, position: bigint, end: bigint): void =>
       progress.show({ step, events, position, end });
     return { printed, at };
