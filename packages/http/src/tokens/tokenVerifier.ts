@@ -44,19 +44,14 @@ type Options = {
   issuer?: string | undefined;
   audience?: string | undefined;
   now: () => Date;
-  /** Bounds the memory of verified tokens: the least recently used are evicted. */
-  cacheBytes?: number;
 };
 
 const INVALID = 'The token is not valid.';
 
 /** The maximum time for which tokens of a withdrawn key are still accepted. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
-/** About 20 000 usual tokens. */
-const CACHE_BYTES = 16 * 1024 * 1024;
-/** The overhead of a cache entry besides its token and the text of its claims: objects and cache slots. */
-const ENTRY_BYTES = 400;
-const SCOPE_BYTES = 40;
+/** Bounds the memory of verified tokens: the least recently used are evicted. */
+const MAX_CACHED_TOKENS = 10_000;
 
 /** The signature algorithms of an identity provider: only asymmetric algorithms. */
 export const PROVIDER_ALGORITHMS =
@@ -133,10 +128,8 @@ function isKeySet(text: string): boolean {
 }
 
 /** Verifies JWTs (RFC 7519, RFC 8725) with pinned algorithms; `sub` and `exp` are required. */
-export function tokenVerifier(options: Options): VerifyToken {
-  const { key, algorithms, issuer, audience, now, cacheBytes = CACHE_BYTES } = options;
-  // Unlike `max`, a size allocates nothing in advance.
-  const cache = new LRUCache<string, Claims>({ maxSize: cacheBytes, sizeCalculation: entryBytes });
+export function tokenVerifier({ key, algorithms, issuer, audience, now }: Options): VerifyToken {
+  const cache = new LRUCache<string, Claims>({ max: MAX_CACHED_TOKENS });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
@@ -184,12 +177,6 @@ export function tokenVerifier(options: Options): VerifyToken {
  */
 const isCanonical = (token: string): boolean =>
   token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
-
-const entryBytes = ({ subject, scopes }: Claims, token: string): number =>
-  scopes.reduce(
-    (bytes, scope) => bytes + 2 * scope.length + SCOPE_BYTES,
-    token.length + 2 * subject.length + ENTRY_BYTES,
-  );
 
 const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && TOKEN_TYPE.test(typ));
