@@ -184,10 +184,6 @@ describe('the media type', () => {
   test.each([
     ['content-type', 'application/json; charset=iso-8859-1'],
     ['content-type', 'application/json; charset="utf-16"'],
-    ['content-type', 'application/json; charset=utf-8; Charset=latin1'],
-    ['content-type', 'application/json; charset="utf-8'],
-    ['content-type', 'application/json; charset = utf-8'],
-    ['content-type', 'application/json; charset='],
     ['content-type', 'application/json; charset=plants'],
     ['content-type', 'application/jsonp'],
     ['content-type', 'multipart/form-data; boundary=x'],

@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http';
+import { MIMEType } from 'node:util';
 import type { FastifyRequest } from 'fastify';
 import { type ErrorEntry, HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
@@ -101,34 +102,17 @@ export function parseJsonBody(request: FastifyRequest, payload: IncomingMessage,
 /** @throws HttpError */
 function assertUtf8({ headers, raw }: FastifyRequest): void {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
-  if (
-    fieldCount(raw, 'content-type') > 1 ||
-    !isUtf8Label(parseCharset(type)) ||
-    encoding.toLowerCase() !== 'identity'
-  )
+  if (fieldCount(raw, 'content-type') > 1 || !isUtf8Type(type) || encoding.toLowerCase() !== 'identity')
     throw new HttpError(
       HTTP_ERRORS.unsupportedMediaType,
       'The body must be in UTF-8, without a content encoding.',
     );
 }
 
-/** A semicolon with an optional parameter (RFC 9110 section 5.6.6). */
-const PARAMETER = /;[ \t]*(?:([\w!#$%&'*+.^`|~-]+)=(?:([\w!#$%&'*+.^`|~-]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/gy;
-
-/** The charset of a media type, by default UTF-8; undefined if it has several charsets, or malformed parameters. */
-function parseCharset(type: string): string | undefined {
-  const parameters = type.slice(`${type};`.indexOf(';'));
-  const found = [...parameters.matchAll(PARAMETER)];
-  const charsets = found.filter(([, name]) => name?.toLowerCase() === 'charset');
-  if (charsets.length > 1 || found.map(([text]) => text).join('') !== parameters) return undefined;
-  const [, , token, quoted = 'utf-8'] = charsets[0] ?? [];
-  return token ?? quoted.replaceAll(/\\(.)/g, '$1');
-}
-
-/** Whether a label means UTF-8 (https://encoding.spec.whatwg.org/#names-and-labels). */
-function isUtf8Label(label: string | undefined): boolean {
+/** Whether a media type (https://mimesniff.spec.whatwg.org) has a charset that means UTF-8, or none. */
+function isUtf8Type(type: string): boolean {
   try {
-    return label !== undefined && new TextDecoder(label).encoding === 'utf-8';
+    return new TextDecoder(new MIMEType(type).params.get('charset') ?? 'utf-8').encoding === 'utf-8';
   } catch {
     return false;
   }
