@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
@@ -16,13 +15,6 @@ type Page = {
 
 /** A file in memory, which all responses share: none of them has a file open. */
 type LoadedFile = { type: string; content: Buffer; etag: string };
-
-/** The number of bytes sent at a time: small pieces show that a slow client reads, and keep its queue short. */
-const PIECE_BYTES = 64 * 1024;
-
-function* toPieces(content: Buffer): Generator<Buffer> {
-  for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
-}
 
 /** Serves a page for browsers, with security headers. */
 export async function servePage(app: FastifyInstance, { path, readFiles, sources }: Page): Promise<void> {
@@ -48,8 +40,7 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         if (!file) throw new HttpError(HTTP_ERRORS.notFound);
         reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
         if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
-        reply.header('content-length', file.content.length);
-        return reply.send(Readable.from(toPieces(file.content), { highWaterMark: 1 }));
+        return reply.send(file.content);
       });
   });
 }
