@@ -17,7 +17,7 @@ export const PLANTS_BY_USER = {
 } as const satisfies Table;
 
 /** Adds a row for each created plant. @throws InvalidEvent */
-export function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
+function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
   const parsed = parsePlantEvent(event);
   switch (parsed?.type) {
     case 'PlantCreated': {

@@ -26,7 +26,7 @@ export const EVENTS = {
 const SCHEMA_VERSION = 1;
 
 /** The metadata of every event. */
-export const Metadata = Type.Object({
+const Metadata = Type.Object({
   $correlationId: Type.String(),
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   occurredAt: Type.Refine(Type.String(), isRfc3339),
