@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
@@ -15,6 +16,13 @@ type Page = {
 
 /** A file in memory, which all responses share: none of them has a file open. */
 type LoadedFile = { type: string; content: Buffer; etag: string };
+
+/** The number of bytes sent at a time: small pieces show that a slow client reads, and keep its queue short. */
+const PIECE_BYTES = 64 * 1024;
+
+function* toPieces(content: Buffer): Generator<Buffer> {
+  for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
+}
 
 /** Serves a page for browsers, with security headers. */
 export async function servePage(app: FastifyInstance, { path, readFiles, sources }: Page): Promise<void> {
@@ -40,7 +48,8 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         if (!file) throw new HttpError(HTTP_ERRORS.notFound);
         reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
         if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
-        return reply.send(file.content);
+        reply.header('content-length', file.content.length);
+        return reply.send(Readable.from(toPieces(file.content), { highWaterMark: 1 }));
       });
   });
 }
