@@ -131,6 +131,7 @@ describe('the service does not start with a JWKS_URL that', () => {
     ['has nothing', 'status 404', (_, response) => response.writeHead(404).end()],
     ['has no content', 'status 204', (_, response) => response.writeHead(204).end()],
     ['has keys that are no objects', 'of objects', (_, response) => response.end('{"keys":[null]}')],
+    ['is too large', 'larger than 1 MiB', (_, response) => response.end(' '.repeat(2 ** 20 + 1))],
     [
       'is a discovery document',
       'no JSON object with an array "keys"',
@@ -191,6 +192,24 @@ test.each<[string, RequestListener | undefined]>([
   await startIdentityProvider(firstKey, provider.port);
   expect((await service.list(unknown)).status).toBe(200);
   expect((await service.list(known)).status).toBe(200);
+});
+
+test('a key set that is larger than 1 MiB is rejected while it arrives', async () => {
+  const { provider, service } = await start();
+  const token = await provider.token('alice', AUDIENCE);
+  await provider.close();
+  const closed = Promise.withResolvers<void>();
+  await listen((_request, response) => {
+    response.on('close', closed.resolve).write('{"keys":[],"x":"');
+    const write = () => {
+      while (!response.destroyed && response.write('x'.repeat(65_536)));
+    };
+    response.on('drain', write);
+    write();
+  }, provider.port);
+  await expectUnavailable(await service.list(token));
+  await closed.promise; // it would never end by itself
+  expect(service.log()).toContain('it is larger than 1 MiB');
 });
 
 test('its keys are fetched at most once per second, however many tokens have unknown keys', async () => {

@@ -65,6 +65,7 @@ const FETCH_TIMEOUT_MS = 5_000;
 const CLOCK_SKEW_S = 30;
 /** The 4xx statuses of a temporary failure. */
 const RETRIED_STATUSES = [408, 425, 429];
+const MAX_KEY_SET_BYTES = 1024 * 1024;
 
 /**
  * The `typ` of a JWT (RFC 7519 section 5.1) or an access token (RFC 9068 section 2.1), with or without the prefix that
@@ -113,7 +114,15 @@ async function fetchKeySet(url: string, options: RequestInit): Promise<Response>
     const isTemporary = status >= 500 || RETRIED_STATUSES.includes(status);
     throw isTemporary ? new Error(message) : new NotAKeySet(message);
   }
-  const body = await response.text();
+  let length = 0;
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      length += chunk.length;
+      if (length > MAX_KEY_SET_BYTES) throw new NotAKeySet('it is larger than 1 MiB');
+      controller.enqueue(chunk);
+    },
+  });
+  const body = await new Response(response.body?.pipeThrough(limit)).text();
   if (!isKeySet(body)) throw new NotAKeySet('it returns no JSON object with an array "keys" of objects');
   return new Response(body);
 }
