@@ -73,8 +73,6 @@ export class StateFiles {
 }
 
 const FORMAT = 'transparency-log monitor 1';
-/** Earlier files also have the name of a service, and the time of the latest event. */
-const READABLE_FORMAT = /^\S+ monitor 1$/;
 
 function formatState({ checkpoint, pending, tiles }: State): string {
   const file = {
@@ -91,7 +89,7 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
   const { format, checkpoint, pending, tiles } = parseJson(text);
   const encoded = Object.entries(Object(tiles));
   const isState =
-    READABLE_FORMAT.test(String(format)) &&
+    format === FORMAT &&
     (checkpoint === null || isStored(checkpoint)) &&
     Array.isArray(pending) &&
     pending.every(isStored) &&
