@@ -32,12 +32,19 @@ export function rereading({ sleep, onNotice }: Pick<Check, 'sleep' | 'onNotice'>
   return async (read, pathOf) => {
     let lastPath: string | undefined;
     let received = new Map<string, Buffer>();
+    const notices: string[] = [];
+    const print = (): void => notices.forEach(onNotice); // not before the alarm that follows the last attempt
     for (;;) {
       try {
-        return await read();
+        const result = await read();
+        print();
+        return result;
       } catch (error) {
         const path = pathOf(error);
-        if (path === undefined) throw error;
+        if (path === undefined) {
+          print();
+          throw error;
+        }
         if (path !== lastPath) received = new Map();
         lastPath = path;
         const count = (failures.get(path) ?? 0) + 1;
@@ -46,7 +53,7 @@ export function rereading({ sleep, onNotice }: Pick<Check, 'sleep' | 'onNotice'>
         if (isMismatch) for (const [name, content] of error.received) addCopy(received, name, content);
         if (count > MAX_RETRIES) throw isMismatch ? new TileMismatch(error.message, received) : error;
         if (isMismatch && count === 1)
-          onNotice(`a response did not match, and was read again: ${error.message}`);
+          notices.push(`a response did not match, and was read again: ${error.message}`);
         await sleep(RETRY_INTERVAL_MS);
       }
     }

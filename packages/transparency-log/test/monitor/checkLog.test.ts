@@ -315,6 +315,8 @@ test.each(['tile', 'entries'] as const)(
       const bytes = Buffer.from(await read(...place));
       return bytes.fill(requests++, 9, 10);
     };
+    const always = await check(log, stateOf(logOf(300).head()));
+    expect(always.notices).toEqual([]); // the alarm says it
     const { files } = await alarmOf(log, stateOf(logOf(300).head()));
     const paths = Object.keys(files).filter((name) => name.startsWith('tile-'));
     expect(paths.filter((name) => name.endsWith('-copy2'))).not.toEqual([]);
