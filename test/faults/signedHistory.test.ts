@@ -181,7 +181,7 @@ describe('a service', () => {
   });
 });
 
-test('while the tree cannot be saved, checkpoints are not stale but 50302, and a replay does not wait for it', async () => {
+test('while the tree cannot be saved, checkpoints are not stale but 50302, and a replay goes on without one', async () => {
   const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
   const { as } = service;
   const { get, request } = auditor(service);
@@ -198,12 +198,9 @@ test('while the tree cannot be saved, checkpoints are not stale but 50302, and a
   expect(waited).toBeGreaterThanOrEqual(REACHED_TIMEOUT_MS);
   const [receipt] = await untilSettled(as('bob').request('/proofs/plants?id=9'));
   await refusedWith(50302, receipt);
-  const [first] = await untilSettled(request('/events'));
-  const second = await request('/events'); // the clock stands still
-  for (const replay of [first, second]) {
-    expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
-    expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
-  }
+  const [replay] = await untilSettled(request('/events'));
+  expect([replay.status, replay.headers.get('checkpoint')]).toEqual([200, null]);
+  expect((await replay.text()).trimEnd().split('\n')).toHaveLength(3);
   other.exec('ROLLBACK');
   other.close();
   const [fresh] = await untilSettled(get('/checkpoint'));

@@ -1,3 +1,4 @@
 export { CheckpointFileUnusable, CheckpointSigner, LogContradictsCheckpoint } from './checkpointSigner.ts';
-export { CHECKPOINT_REFUSALS, type CheckpointObserver, Checkpoints, NotYetCosigned } from './checkpoints.ts';
+export { type CheckpointObserver, Checkpoints, NotYetCosigned } from './checkpoints.ts';
 export { loadExistingLogKey, loadLogKey } from './logKey.ts';
+export { CHECKPOINT_REFUSALS } from './refusals.ts';
