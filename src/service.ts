@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
@@ -53,8 +52,7 @@ export async function startService(
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
-  const hadKey = config.jwksUrl !== undefined || existsSync(config.keyFile);
-  const verifyToken = createVerifier(config, providerKeys, now);
+  const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
@@ -63,7 +61,7 @@ export async function startService(
   const store = await openStore(config, options);
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
-  if (!hadKey && !isNew && !config.eventStoreDb)
+  if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
 
   function follow<V extends View>(view: V, log: EventLog, options: FollowerOptions): Follower<V> {

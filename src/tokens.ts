@@ -35,25 +35,33 @@ export async function fetchProviderKeys(
   return keys;
 }
 
-/** Verifies tokens with the keys of the identity provider, or else with the service's own key, which it creates. */
+/**
+ * Verifies tokens with the keys of the identity provider, or else with the service's own key; creates that key if it
+ * does not exist, then `isNewKey`.
+ */
 export function createVerifier(
   { keyFile, issuer, audience }: Config,
   providerKeys: ProviderKeys | undefined,
   now: () => Date,
-): VerifyToken {
-  const key = providerKeys ?? loadOrCreateKey(keyFile).publicKey;
-  const algorithms = providerKeys ? PROVIDER_ALGORITHMS : ['EdDSA'];
-  return tokenVerifier({ key, algorithms, issuer, audience, now });
+): { verifyToken: VerifyToken; isNewKey: boolean } {
+  const options = { issuer, audience, now };
+  if (providerKeys) {
+    const verifyToken = tokenVerifier({ key: providerKeys, algorithms: PROVIDER_ALGORITHMS, ...options });
+    return { verifyToken, isNewKey: false };
+  }
+  const { publicKey: key, isNew: isNewKey } = loadOrCreateKey(keyFile);
+  return { verifyToken: tokenVerifier({ key, algorithms: ['EdDSA'], ...options }), isNewKey };
 }
 
 /** The scope that the routes for auditors require. */
 export const SCOPE = 'audit';
 
-/** Issues a token for a user, signed with the service's own key. Creates the key if it does not exist. */
-export function issueOwnToken(
+/** Issues a token for a user, signed with the service's own key. Creates the key if it does not exist, then `isNewKey`. */
+export async function issueOwnToken(
   subject: string,
   claims: { lifetime: string; scope: string | undefined },
   { keyFile, issuer, audience }: Config,
-): Promise<string> {
-  return issueToken(loadOrCreateKey(keyFile).privateKey, { subject, ...claims, issuer, audience });
+): Promise<{ token: string; isNewKey: boolean }> {
+  const { privateKey, isNew: isNewKey } = loadOrCreateKey(keyFile);
+  return { token: await issueToken(privateKey, { subject, ...claims, issuer, audience }), isNewKey };
 }

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { formatVerifierKey } from '@event-sourced/transparency-log';
 import { loadLogKey } from '@event-sourced/transparency-log/signer';
@@ -7,7 +6,7 @@ import { type Context, write } from './context.ts';
 /** Prints the verifier key of the log. Creates the private key if it does not exist. */
 export async function logKeyCommand({ config, output, print }: Context): Promise<void> {
   createDataDir(config.dataDir);
-  const isNew = !existsSync(config.logKeyFile);
-  await write(output, `${formatVerifierKey(loadLogKey(config).verifierKey)}\n`);
+  const { verifierKey, isNew } = loadLogKey(config);
+  await write(output, `${formatVerifierKey(verifierKey)}\n`);
   if (isNew) print(`created the key ${config.logKeyFile}`);
 }

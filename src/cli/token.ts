@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { issueOwnToken, SCOPE } from '../tokens.ts';
@@ -15,7 +14,7 @@ export async function tokenCommand(
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
   if (scope !== undefined && scope !== SCOPE) throw new Error(`the only scope is ${SCOPE}`);
   createDataDir(config.dataDir);
-  const isNew = !existsSync(config.keyFile);
-  await write(output, `${await issueOwnToken(user, { lifetime: expires, scope }, config)}\n`);
-  if (isNew) print(`created the key ${config.keyFile}`);
+  const { token, isNewKey } = await issueOwnToken(user, { lifetime: expires, scope }, config);
+  await write(output, `${token}\n`);
+  if (isNewKey) print(`created the key ${config.keyFile}`);
 }

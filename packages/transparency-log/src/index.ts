@@ -1,22 +1,18 @@
-// The core: it needs no database, files or event log, and also runs in browsers.
+// The core: it needs no database, files or event log. In browsers, the audit page replaces Node's `Buffer` and `hash`.
 
-export { readAhead } from './entries/readAhead.ts';
 export { readEntriesAfter } from './entries/verifiedEntries.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
-  inclusionProofFromTiles,
   parseTilePath,
   rootFromTiles,
-  TILE_WIDTH,
   type Tile,
   TileMismatch,
   type TileOrEntries,
   tileHashes,
   tilePath,
   tileRoot,
-  tileWidth,
 } from './merkle/tiles.ts';
 export { formatTreeHead, isSameHead, parseTreeHead, type TreeHead } from './merkle/treeHead.ts';
 export { VerifiedTiles } from './merkle/verifiedTiles.ts';
@@ -32,7 +28,7 @@ export {
   openInclusionProof,
   parseConsistencyProof,
 } from './notes/proof.ts';
-export { type ProvenTree, proveConsistency, proveInclusion } from './notes/prove.ts';
+export { proveConsistency, proveInclusion } from './notes/prove.ts';
 export {
   formatVerifierKey,
   isKeyName,

@@ -8,7 +8,7 @@ import { readAhead } from './readAhead.ts';
 /** Fetches the bundle of the first `width` entries of a tile. */
 type Client = { entries(index: number, width: number): Promise<Buffer> };
 /** Entries in log order; `first` is the ordinal of the first entry, from 1. */
-export type Entries = { first: number; entries: Buffer[] };
+type Entries = { first: number; entries: Buffer[] };
 
 /** The entries after the first `from`, verified by their hashes in the tree. @throws TileMismatch, LogUnavailable */
 export async function* readEntriesAfter(

@@ -17,11 +17,11 @@ export class UnusableKey extends Error {
 
 /**
  * Reads an Ed25519 key pair, a JWK (RFC 8037), from a file that only its owner can read. Creates the file if it does
- * not exist; concurrent processes get the same key. @throws UnusableKey
+ * not exist, then `isNew`; concurrent processes get the same key. @throws UnusableKey
  */
-export function loadOrCreateKey(file: string): KeyPair {
-  if (!existsSync(file)) orUnusable(file, create);
-  return loadKey(file);
+export function loadOrCreateKey(file: string): KeyPair & { isNew: boolean } {
+  const isNew = !existsSync(file) && orUnusable(file, create);
+  return { ...loadKey(file), isNew };
 }
 
 /** Reads a key pair from an existing file. @throws UnusableKey */
@@ -46,16 +46,21 @@ function load(file: string): KeyPair {
   return { privateKey, publicKey: createPublicKey(privateKey) };
 }
 
-/** Creates the file atomically and durably: if the key were lost, its signatures would be invalid. */
-function create(file: string): void {
+/**
+ * Creates the file atomically and durably: if the key were lost, its signatures would be invalid. Returns false if
+ * another process has created it meanwhile.
+ */
+function create(file: string): boolean {
   const { privateKey } = generateKeyPairSync('ed25519');
   const draft = `${file}.${randomUUID()}`;
   try {
     const jwk = `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`;
     writeFileSync(draft, jwk, { flag: 'wx', mode: 0o600, flush: true });
     moveToNew(draft, file);
+    return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return false;
   } finally {
     rmSync(draft, { force: true });
   }

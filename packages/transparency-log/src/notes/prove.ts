@@ -5,7 +5,7 @@ import type { TreeHead } from '../merkle/treeHead.ts';
 import { formatConsistencyProof, formatInclusionProof } from './proof.ts';
 
 /** The tree for a proof; `sign` returns a checkpoint with its head. */
-export type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
+type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
 
 export class NotInTree extends Error {
   override readonly name = 'NotInTree';

@@ -9,7 +9,7 @@ import {
   verifierKey,
 } from '../notes/signedNote.ts';
 
-// The functions that require a private key and Node; all other code for notes and checkpoints also runs in browsers.
+// The functions that require a private key; the core only verifies signatures.
 
 /** The verifier key of a log's Ed25519 key. */
 export function toVerifierKey(name: string, key: KeyObject): VerifierKey {

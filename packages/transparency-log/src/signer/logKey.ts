@@ -8,9 +8,10 @@ export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey 
 
 type Location = { logKeyFile: string; logOrigin: string; keyFile: string };
 
-/** Reads the log's own key, or creates it. @throws UnusableKey */
-export function loadLogKey(location: Location): LogKey {
-  return named(location, loadOrCreateKey(location.logKeyFile));
+/** Reads the log's own key, or creates it, then `isNew`. @throws UnusableKey */
+export function loadLogKey(location: Location): LogKey & { isNew: boolean } {
+  const { isNew, ...key } = loadOrCreateKey(location.logKeyFile);
+  return { ...named(location, key), isNew };
 }
 
 /** Reads the log's own key, which must exist. @throws UnusableKey */

@@ -27,7 +27,8 @@ describe('without a key file', () => {
     const file = join(dir, 'key.json');
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
-    const { privateKey, publicKey } = loadOrCreateKey(file);
+    const { privateKey, publicKey, isNew } = loadOrCreateKey(file);
+    expect(isNew).toBe(true);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(publicKey.asymmetricKeyType).toBe('ed25519');
     expect(readdirSync(dir)).toEqual(['key.json']);
@@ -93,6 +94,7 @@ describe('a key file', () => {
     chmodSync(file, mode);
     const content = readFileSync(file, 'utf8');
     const loaded = loadOrCreateKey(file);
+    expect(loaded.isNew).toBe(false);
     expect(loaded.privateKey.equals(made.privateKey)).toBe(true);
     expect(loaded.publicKey.equals(made.publicKey)).toBe(true);
     expect(readFileSync(file, 'utf8')).toBe(content);
