@@ -1,6 +1,6 @@
 import { EventFilter, type EventQuery, eventQuery } from '@event-sourced/event-log/replay';
 import { Compile } from 'typebox/compile';
-import { PLANT_STREAMS } from '../plants/plantStreams.ts';
+import { PLANT_STREAMS } from '../plants/stream.ts';
 
 const filterName = (filter: string): string => `--${filter}`;
 export const PlantEventQuery = eventQuery(PLANT_STREAMS, { filterName, time: 'RFC 3339' });

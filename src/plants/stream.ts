@@ -1,4 +1,7 @@
-import { isUser } from './user.ts';
+import type { StreamNames } from '@event-sourced/event-log/replay';
+import { isUser, USER_RULE } from './user.ts';
+
+// The names of plant streams. This module also runs in browsers.
 
 /** The prefix of plant streams; in EventStoreDB's terms, their category is `plant`. */
 export const PLANT_STREAM_PREFIX = 'plant-';
@@ -16,7 +19,7 @@ export function parsePlantStream(stream: string): { user: string; id: string } |
 }
 
 /** The rule for an ID, for messages. */
-export const INT64_RULE = 'a 64-bit integer in decimal digits';
+const INT64_RULE = 'a 64-bit integer in decimal digits';
 
 /** Whether a text is a 64-bit integer in canonical decimal form. */
 export function isInt64Text(text: string): boolean {
@@ -26,3 +29,12 @@ export function isInt64Text(text: string): boolean {
 export function isInt64(value: bigint): boolean {
   return BigInt.asIntN(64, value) === value;
 }
+
+/** What filters of events know of plant streams. */
+export const PLANT_STREAMS: StreamNames = {
+  noun: 'plant',
+  parse: parsePlantStream,
+  prefix: (user, id = '') => plantStream(user, id),
+  user: { isValid: isUser, rule: USER_RULE },
+  id: { isValid: isInt64Text, rule: INT64_RULE },
+};

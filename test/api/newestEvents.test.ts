@@ -8,7 +8,7 @@ import {
 } from '../../packages/audit/src/routes/newestEvents.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { EventFilter, UnknownUser } from '../../packages/event-log/src/replay/eventFilter.ts';
-import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
+import { PLANT_STREAMS } from '../../src/plants/stream.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
 
 const USERS = ['alice', 'bob', 'alice/1', 'alicf'];

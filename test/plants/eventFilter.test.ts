@@ -8,7 +8,7 @@ import {
   type EventQuery,
   eventQuery,
 } from '../../packages/event-log/src/replay/eventFilter.ts';
-import { PLANT_STREAMS } from '../../src/plants/plantStreams.ts';
+import { PLANT_STREAMS } from '../../src/plants/stream.ts';
 
 const LARGEST = '9223372036854775807';
 

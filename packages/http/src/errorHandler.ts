@@ -5,9 +5,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tokenRejection } from './auth.ts';
 import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
-import { linger } from './linger.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { rejectionLogger } from './rejectionLogger.ts';
+
+/** After a response to a request that was not read completely. */
+const LINGER_MS = 1_000;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
@@ -67,4 +69,11 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`);
   linger(socket);
+}
+
+/** Ends a connection with unread input. Closing it at once would reset it, and lose the last response. */
+function linger(socket: Socket): void {
+  socket.pause().end();
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(timer));
 }
