@@ -92,7 +92,7 @@ describe('a log with other writers', () => {
       const failed = service
         .log()
         .slice(earlier)
-        .filter(({ msg }) => msg === 'request failed');
+        .filter(({ msg, err }) => msg === 'request failed' && err);
       const reason = expect.stringContaining('the first event of plant-alice/1 was deleted');
       expect(failed.map(({ err }) => err.message)).toEqual(Array(5).fill(reason));
     },

@@ -11,9 +11,9 @@ import type { Instance } from './client.ts';
 const CHECKPOINT_CACHE_MS = 1_000;
 /** Log lines that no fault explains: a view that is rebuilt, a log that contradicts itself, an unexpected error. */
 const UNEXPECTED =
-  /^rebuilding view|^projection (restarts|failed|halted)|^the log contradicts|^request failed|^response aborted|^uncaught|^unhandled|^the Merkle tree failed/;
+  /^rebuilding view|^projection (restarts|failed|halted)|^the log contradicts|^response aborted|^uncaught|^unhandled|^the Merkle tree failed/;
 
-type Line = { msg: string };
+type Line = { msg: string; err?: unknown };
 
 /** Instances of the service over one event store, with one key, which can be restarted. */
 export async function startInstances(count: number, env: Record<string, string>) {
@@ -62,7 +62,7 @@ export async function startInstances(count: number, env: Record<string, string>)
     unexpectedLines: () =>
       logs
         .flatMap((lines) => lines())
-        .filter(({ msg }) => UNEXPECTED.test(msg))
+        .filter(({ msg, err }) => UNEXPECTED.test(msg) || (msg === 'request failed' && err))
         .map((line) => JSON.stringify(line)),
   };
 }

@@ -160,7 +160,7 @@ describe('a service', () => {
     expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
     const lines = service.log().filter(({ msg }) => /^the signed checkpoint cannot be read/.test(msg));
     expect(lines).toMatchObject([{ level: 50, reason: expect.stringMatching(/not a signed note/) }]);
-    const refused = service.log().find(({ msg }) => msg === 'requests refused');
+    const refused = service.log().find(({ msg }) => msg === 'request failed');
     expect(refused?.reason).toBe(`cannot use ${signedFile(dir)}: the text is not a signed note`);
     rmSync(signedFile(dir));
     expect(await auditor(service).checkpoint()).toMatch(/^urn:plant-store\n3\n/);

@@ -6,23 +6,23 @@ import { tokenRejection } from './auth.ts';
 import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
 import type { Metrics } from './metrics/metrics.ts';
-import { rejectionLogger } from './rejectionLogger.ts';
 
 /** After a response to a request that was not read completely. */
 const LINGER_MS = 1_000;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** The error handler of the server. It logs server errors; errors that an outage repeats share a line. */
+/** The error handler of the server. The request's log line gets the reason of a 503, and any other server error. */
 export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHandler {
-  const logRejection = rejectionLogger();
   return (error, request, reply) => {
     const rejection = tokenRejection(error);
     if (rejection) metrics?.onTokenRejected(rejection);
     const { status, body, headers } = errorResponse(errors, error);
-    if (status === 503)
-      logRejection({ logger: request.server.log, error: body.error, reason: causeChain(error as Error) });
-    else if (status >= 500) request.log.error({ err: error }, 'request failed');
+    if (status >= 500)
+      request.failure = {
+        error: body.error,
+        ...(status === 503 ? { reason: causeChain(error as Error) } : { err: error }),
+      };
     // The failed response may have set this header.
     reply.removeHeader('content-encoding').header('cache-control', 'no-store');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);

@@ -2,10 +2,17 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Metrics } from './metrics/metrics.ts';
 import { readTraceparent } from './traceparent.ts';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The fields of the log line that say why the request failed. */
+    failure: { error: number; reason?: string; err?: unknown } | undefined;
+  }
+}
+
 /** Logs one line per request, when its response is sent or its client has disconnected. */
 export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
   reply.raw.once('close', () => {
-    const { user, method, url, headers, log } = request;
+    const { user, method, url, headers, log, failure } = request;
     const line = {
       user: user || undefined,
       method,
@@ -15,7 +22,8 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metr
       disconnected: reply.raw.writableFinished ? undefined : true,
       traceparent: readTraceparent(headers),
     };
-    log.info(line, 'request');
+    if (failure) log.error({ ...line, ...failure }, 'request failed');
+    else log.info(line, 'request');
     const route = request.is404 ? undefined : request.routeOptions.url;
     metrics?.onRequest({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
   });

@@ -113,6 +113,7 @@ export async function httpServer(options: Options) {
     closing = true;
   });
   app.decorateRequest('user', '');
+  app.decorateRequest('failure');
   app.addHook('onRequest', (request, reply, done) => {
     prepareReply(request, reply, metrics);
     // OPTIONS is only allowed for CORS preflight requests.
