@@ -5,10 +5,9 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY packages packages
-# The workspace of the command plant-store.
-COPY src/cli src/cli
 # The image's own Node runs the service.
 RUN npm ci --omit=dev --omit=optional
+COPY bin bin
 COPY projections projections
 COPY src src
 # Readable for the user below, with any umask of the checkout.
@@ -20,11 +19,11 @@ WORKDIR /app
 RUN install -d -m 700 -o node -g node /data /key
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/package.json /app/.npmrc ./
+COPY --from=build /app/bin bin
 COPY --from=build /app/packages packages
 COPY --from=build /app/projections projections
 COPY --from=build /app/src src
-RUN ln -s /app/src/cli/main.js /usr/local/bin/plant-store \
- && ln -s /app/packages/transparency-log/src/cli/bin.js /usr/local/bin/transparency-log
+RUN ln -s /app/bin/plant-store /app/bin/transparency-log /usr/local/bin/
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 VOLUME /data
 EXPOSE 3000
@@ -32,5 +31,4 @@ USER node
 # Live, not ready: an orchestrator replaces unhealthy containers, which does not help when the event store is unavailable.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]
-# With the flag, SIGUSR1 opens no debugger, also while Node starts.
-CMD ["node", "--disable-sigusr1", "src/cli/main.js"]
+CMD ["plant-store"]

@@ -45,8 +45,7 @@ type Options = {
 
 const ROOT = join(import.meta.dirname, '..');
 /** The entry of a checkout. */
-const mainOf = (root: string): string =>
-  ['src/cli/main.js', 'src/main.js'].find((file) => existsSync(join(root, file))) ?? 'src/cli/main.js';
+const MAIN = 'src/cli/main.ts';
 const REFERENCE = 'reference';
 /** Connections of `lists`. */
 const WRITERS = 64;
@@ -91,7 +90,7 @@ if (options.only.includes('peers')) console.log(peerTable(subjects, median));
 async function peers(): Promise<Subject[]> {
   const users = await writeTokens(dir, env.KEY_FILE, { users: PEER_USERS });
   const { seconds } = options;
-  const own = { name: OWN, args: [mainOf(ROOT)] };
+  const own = { name: OWN, args: [MAIN] };
   return peerSubjects({ own, root: ROOT, dir, env, tokenFile: users, seconds, resources });
 }
 
@@ -103,16 +102,15 @@ async function reference(part: ReferencedPart): Promise<Subject['measure']> {
 
 async function measurementOf(part: ReferencedPart, checkout: Checkout): Promise<Subject['measure']> {
   const { root } = checkout;
-  const main = mainOf(root);
   const onData = (data: string, ...args: string[]) => ({ root, args, env: { ...env, DATA_DIR: data } });
-  if (part === 'post') return loadOn(part, onData(mkdtempSync(join(dir, 'data-')), main));
+  if (part === 'post') return loadOn(part, onData(mkdtempSync(join(dir, 'data-')), MAIN));
   const data = await fullLog(checkout);
-  if (part === 'get') return loadOn(part, onData(data, main));
-  if (part === 'lists') return loadOn(part, onData(copyOf(data), main)); // it grows
+  if (part === 'get') return loadOn(part, onData(data, MAIN));
+  if (part === 'lists') return loadOn(part, onData(copyOf(data), MAIN)); // it grows
   const { events } = options;
-  if (part === 'catch-up') return () => measureStart(onData(logOf(data), main), events);
-  if (part === 'rebuild') return () => measureCommand(onData(logOf(data), main, part), events);
-  return () => measureCommand(onData(data, main, part), events);
+  if (part === 'catch-up') return () => measureStart(onData(logOf(data), MAIN), events);
+  if (part === 'rebuild') return () => measureCommand(onData(logOf(data), MAIN, part), events);
+  return () => measureCommand(onData(data, MAIN, part), events);
 }
 
 function copyOf(data: string): string {
@@ -152,7 +150,7 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events, options.users);
-  const rebuild = { root, args: [mainOf(root), 'rebuild'], env: { ...env, DATA_DIR: data } };
+  const rebuild = { root, args: [MAIN, 'rebuild'], env: { ...env, DATA_DIR: data } };
   await measureCommand(rebuild, options.events);
   fullLogs.set(name, data);
   return data;
@@ -196,7 +194,9 @@ function commitOf(root: string): string {
 function readOptions(): Options {
   const parts = Object.entries(PARTS).map(([name, what]) => `  ${name.padEnd(8)}${what}`);
   return new Command('npm run bench --')
-    .description('Measures the service beside references and another checkout, interleaved, in rounds.')
+    .description(
+      'Measures the service beside references and another checkout, interleaved, in rounds; `npm run bench -- scale` measures a log that grows.',
+    )
     .option('--only <parts>', 'what to measure, comma-separated', toParts, DEFAULT_PARTS)
     .option('--events <n>', 'events of the full log', toNumber, 300_000)
     .option('--rounds <n>', 'rounds; medians and the spread of ratios are printed', toNumber, 5)
@@ -217,7 +217,7 @@ function toParts(text: string): Part[] {
 }
 
 function toCheckout(path: string): string {
-  for (const needed of [mainOf(path), 'node_modules'])
+  for (const needed of [MAIN, 'node_modules'])
     if (!existsSync(join(path, needed))) throw new InvalidArgumentError(`It has no ${needed}.`);
   return resolve(path);
 }

@@ -13,7 +13,7 @@ type Figures = Record<string, string>;
 type Options = { events: number; users: number; seconds: number };
 
 const ROOT = join(import.meta.dirname, '..');
-const MAIN = 'src/cli/main.js';
+const MAIN = 'src/cli/main.ts';
 /** Shares of the events. */
 const SIZES = [0.1, 0.5, 1];
 const DATABASES = { log: 'log.db', view: 'view.db', tree: 'merkleTree.db' };
@@ -131,7 +131,7 @@ function table(): string {
 }
 
 function readOptions(): Options {
-  return new Command('npm run bench:scale --')
+  return new Command('npm run bench -- scale')
     .description('Measures the service and its commands at a tenth, half and all of the events.')
     .option('--events <n>', 'events of the embedded log', toNumber, 10_000_000)
     .option('--users <n>', 'users, who have as many plants each', toNumber, 10_000)

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
@@ -7,6 +7,9 @@ import { canVerify, parsePolicy } from '@event-sourced/transparency-log/witness'
 import { type Static, Type } from 'typebox';
 import Format from 'typebox/format';
 import Value from 'typebox/value';
+
+/** The directory of `.env` and, by default, of the data, whatever the current directory. */
+export const CHECKOUT = join(import.meta.dirname, '..');
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
 const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
@@ -72,6 +75,8 @@ const REQUIRED: Partial<Record<keyof Settings, (keyof Settings)[]>> = {
   QUORUM: ['WITNESSES'],
 };
 type Settings = Static<typeof Settings>;
+/** The settings that are paths. */
+const PATHS = ['DATA_DIR', 'KEY_FILE', 'LOG_KEY_FILE'] as const;
 
 export const SETTINGS = Object.keys(Settings.properties);
 
@@ -85,9 +90,12 @@ export class BadConfig extends Error {
 
 export type Config = ReturnType<typeof readConfig>;
 
-/** Reads the configuration; environment variables take precedence over `.env`. @throws BadConfig */
-export function readConfig(env: NodeJS.ProcessEnv) {
-  const settings = read(env);
+/**
+ * Reads the configuration; environment variables take precedence over `.env`. A relative path is relative to the current
+ * directory in a variable, and to the checkout in `.env`. @throws BadConfig
+ */
+export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
+  const settings = read(env, checkout);
   const { DATA_DIR, EVENTSTOREDB_URL, JWKS_URL, METRICS_HOST = '127.0.0.1', METRICS_PORT } = settings;
   const keyFile = settings.KEY_FILE ?? `${DATA_DIR}/key.json`;
   /** The key that signs checkpoints of the log. */
@@ -96,7 +104,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   const logOrigin = settings.LOG_ORIGIN ?? defaultOrigin(settings.EVENT_SOURCE);
   const witnesses = settings.WITNESSES?.split(',') ?? [];
   const conflicts: [problem: string, isConflict: boolean][] = [
-    ['LOG_KEY_FILE and KEY_FILE must be different files', resolve(keyFile) === resolve(logKeyFile)],
+    ['LOG_KEY_FILE and KEY_FILE must be different files', keyFile === logKeyFile],
     ['METRICS_PORT and PORT must be different ports', METRICS_PORT === settings.PORT && METRICS_PORT !== '0'],
     [`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`, !isKeyName(logOrigin)],
     ['WITNESSES requires MERKLE_TREE=on', witnesses.length > 0 && settings.MERKLE_TREE === 'off'],
@@ -164,8 +172,9 @@ function defaultOrigin(source: string): string {
   return source.replace(/^https?:\/\//i, '').replace(/\/+$/, '');
 }
 
-function read(env: NodeJS.ProcessEnv): Settings {
-  const settings = Value.Default(Settings, { ...withoutEmpty(readFile()), ...withoutEmpty(env) }) as Settings;
+function read(env: NodeJS.ProcessEnv, checkout: string): Settings {
+  const given = { ...withoutEmpty(readFile(join(checkout, '.env'))), ...withoutEmpty(env) };
+  const settings = Value.Default(Settings, given) as Settings;
   const isSet = (name: string): boolean => name in settings;
   const missing = Object.entries(REQUIRED).flatMap(([name, others]) =>
     isSet(name)
@@ -184,6 +193,10 @@ function read(env: NodeJS.ProcessEnv): Settings {
     ...invalid.filter(([name]) => !padded.includes(name)).map(([name]) => mustBe(name)),
   ];
   if (problems.length > 0) throw new BadConfig(problems);
+  for (const name of PATHS) {
+    const path = settings[name];
+    if (path !== undefined) settings[name] = resolve(env[name] ? '.' : checkout, path);
+  }
   return settings;
 }
 
@@ -192,8 +205,8 @@ const LINE =
   /^[ \t]*(#.*|(export [ \t]*)?[A-Za-z_][\w.-]*[ \t]*=[ \t]*("[^"\r]*"|'[^'\r]*'|`[^`\r]*`|[^\s"'`#][^#\r]*?)?([ \t]+#.*)?[ \t]*)?\r?$/;
 const LINE_RULE = 'NAME=value on one line, in quotes if it has # or a quote, without a byte order mark';
 
-function readFile(): NodeJS.Dict<string> {
-  const lines = linesOfFile();
+function readFile(file: string): NodeJS.Dict<string> {
+  const lines = linesOf(file);
   const problems = lines.flatMap((line, i) =>
     LINE.test(line) ? [] : `.env line ${i + 1} must be ${LINE_RULE}`,
   );
@@ -201,11 +214,11 @@ function readFile(): NodeJS.Dict<string> {
   return Object.assign({}, ...lines.map((line) => parseEnv(line))); // it would join a blank value and the next line
 }
 
-function linesOfFile(): string[] {
+function linesOf(file: string): string[] {
   try {
-    if (!existsSync('.env')) return [];
+    if (!existsSync(file)) return [];
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    return decoder.decode(readFileSync('.env')).split('\n');
+    return decoder.decode(readFileSync(file)).split('\n');
   } catch (error) {
     throw new BadConfig([`.env: ${(error as Error).message}`]);
   }

@@ -20,5 +20,5 @@ export const API: ApiDescription = {
   schemas: [Plant, NewPlant, CloudEvent],
   errors: COMMON_ERRORS,
   token:
-    'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `npx --no plant-store token alice`; for the `audit` operations: `npx --no plant-store token carol --scope audit`.',
+    'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `bin/plant-store token alice`; for the `audit` operations: `bin/plant-store token carol --scope audit`.',
 };

@@ -1,12 +1,19 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { witnessKey } from '../packages/transparency-log/test/witness/cosign.ts';
-import { BadConfig, readConfig, SETTINGS } from '../src/config.ts';
+import { BadConfig, readConfig as readConfigIn, SETTINGS } from '../src/config.ts';
 
 const home = process.cwd();
-beforeEach(() => process.chdir(tempDir()));
+let checkout: string;
+beforeEach(() => {
+  checkout = tempDir();
+  process.chdir(checkout);
+});
 afterEach(() => process.chdir(home));
+
+const readConfig = (env: Record<string, string>) => readConfigIn(env, checkout);
 
 const provider = { JWT_ISSUER: 'https://id.example', JWT_AUDIENCE: 'https://plants.example' };
 
@@ -28,16 +35,16 @@ function problemsOf(env: Record<string, string>): string[] {
   return [];
 }
 
-test('the defaults are ./data and the loopback interface', () => {
+test('the defaults are the data directory of the checkout and the loopback interface', () => {
   expect(readConfig({})).toEqual({
     host: '127.0.0.1',
     port: 3000,
-    dataDir: './data',
-    keyFile: './data/key.json',
+    dataDir: join(checkout, 'data'),
+    keyFile: join(checkout, 'data/key.json'),
     corsOrigins: [],
     pages: true,
     source: 'urn:plant-store',
-    logKeyFile: './data/log-key.json',
+    logKeyFile: join(checkout, 'data/log-key.json'),
     logOrigin: 'urn:plant-store',
     skipEvents: new Set(),
     merkleTree: true,
@@ -251,9 +258,21 @@ describe('JWKS_URL', () => {
 });
 
 describe('the file .env', () => {
-  test('is read from the working directory', () => {
-    writeFileSync('.env', 'PORT=8080\n# a comment\nJWT_ISSUER="https://id.example"\n');
-    expect(readConfig({})).toMatchObject({ port: 8080, issuer: 'https://id.example' });
+  test('is read from the checkout, in which its relative paths are; those of variables are in the current directory', () => {
+    writeFileSync('.env', 'PORT=8080\n# a comment\nDATA_DIR="plants"\nKEY_FILE=key.json\n');
+    const elsewhere = tempDir();
+    process.chdir(elsewhere);
+    expect(readConfig({})).toMatchObject({
+      port: 8080,
+      dataDir: join(checkout, 'plants'),
+      keyFile: join(checkout, 'key.json'),
+      logKeyFile: join(checkout, 'plants/log-key.json'),
+    });
+    expect(readConfig({ DATA_DIR: './trees', KEY_FILE: '' })).toMatchObject({
+      dataDir: join(elsewhere, 'trees'),
+      keyFile: join(checkout, 'key.json'),
+      logKeyFile: join(elsewhere, 'trees/log-key.json'),
+    });
   });
 
   test('has lower precedence than the environment', () => {

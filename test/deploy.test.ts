@@ -40,12 +40,8 @@ describe('deploy/systemd/plant-store.service', () => {
   });
 
   test('starts what npm start starts, with a data directory that it may write to', () => {
-    const [, command] =
-      /^exec node src\/cli\/node\.js (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
-    const directory = directives.get('WorkingDirectory');
-    expect(directives.get('ExecStart')).toBe(
-      `${directory}/node_modules/.bin/node --disable-sigusr1 ${command}`,
-    );
+    const [, command] = /^exec sh (.*)$/.exec(JSON.parse(textOf('package.json')).scripts.start) ?? [];
+    expect(directives.get('ExecStart')).toBe(`/opt/plant-store/${command}`);
     const { dataDir } = readConfig({
       DATA_DIR: directives.get('Environment')?.replace('DATA_DIR=', '') ?? '',
     });

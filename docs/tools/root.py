@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Computes SIZE:ROOT, the Merkle root, of the events on standard input.
 
-The input has one event per line, as `npx --no plant-store replay` and `GET /events` print them.
+The input has one event per line, as `bin/plant-store replay` and `GET /events` print them.
 It computes the root of events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
 """
 import argparse

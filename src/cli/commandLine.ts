@@ -13,8 +13,8 @@ type Runners = {
 
 /** The command line: the server, or a command. A command's module is loaded when it runs. */
 export function commandLine(args: readonly string[], { serve, run }: Runners): Command {
-  const program = new Command('npx --no plant-store')
-    .description('Run the service (npm start), or a command (npx --no plant-store COMMAND …).')
+  const program = new Command('bin/plant-store')
+    .description('Run the service or, with arguments, a command.')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
     .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)
     .exitOverride();

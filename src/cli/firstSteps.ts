@@ -1,15 +1,18 @@
-import type { Config } from '../config.ts';
+import { join } from 'node:path';
+import { CHECKOUT, type Config } from '../config.ts';
 
-// What a start prints for people. They create tokens in their own shells: the service prints none.
+// What a start prints for people, to paste into a shell in any directory. The service prints no token.
+
+const COMMAND = join(CHECKOUT, 'bin/plant-store');
 
 export function tokenHint(config: Config): string {
-  return `to create a token: ${shellSettings(config)}npx --no plant-store token USER`;
+  return `to create a token: ${tokenCommand(config)} USER`;
 }
 
-/** A POST and a GET, to paste into a shell in the project's folder. */
+/** A POST and a GET. */
 export function firstSteps(config: Config, url: string): string {
   const base = url.replace('0.0.0.0', '127.0.0.1').replace('[::]', '[::1]');
-  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${shellSettings(config)}npx --no plant-store token demo)"`;
+  const curl = `curl -s ${base}/plants -H "Authorization: Bearer $(${tokenCommand(config)} demo)"`;
   const plant = quote(JSON.stringify({ id: 1, name: 'Fern', tag: 'indoor' }));
   return `Create a plant, and list your plants:
 ${curl} -H 'Content-Type: application/json' -d ${plant}
@@ -17,16 +20,17 @@ ${curl}
 `;
 }
 
-/** The token settings that differ from their defaults, as a shell writes them before a command. */
-function shellSettings({ dataDir, keyFile, issuer, audience }: Config): string {
+/** The command, after the token settings that differ from their defaults. */
+function tokenCommand({ dataDir, keyFile, issuer, audience }: Config): string {
   const settings = {
-    DATA_DIR: dataDir === './data' ? undefined : dataDir,
+    DATA_DIR: dataDir === join(CHECKOUT, 'data') ? undefined : dataDir,
     KEY_FILE: keyFile === `${dataDir}/key.json` ? undefined : keyFile,
     JWT_ISSUER: issuer,
     JWT_AUDIENCE: audience,
   };
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return given.map(([name, value]) => `${name}=${quote(`${value}`)} `).join('');
+  return [...given.map(([name, value]) => `${name}=${quote(`${value}`)}`), quote(COMMAND), 'token'].join(' ');
 }
 
-const quote = (value: string): string => `'${value.replaceAll("'", `'\\''`)}'`;
+const quote = (value: string): string =>
+  /^[\w./:-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;

@@ -7,7 +7,7 @@ type Event = { type: string; revision: bigint; data: unknown };
 /** What the audit package shows of plants. This module also runs in browsers. */
 export const entityType = {
   title: 'Plant store',
-  command: 'npx --no plant-store',
+  command: 'bin/plant-store',
   streams: PLANT_STREAMS,
   create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
   evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {

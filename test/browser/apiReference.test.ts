@@ -23,9 +23,7 @@ async function paste(page: Page, field: string, text: string): Promise<void> {
 async function authorize(page: Page, authorization: string): Promise<void> {
   await page.locator('.btn.authorize').click();
   const howTo = await page.waitForSelector('.auth-container .renderedMarkdown');
-  expect(await howTo?.evaluate(({ textContent }) => textContent)).toContain(
-    'npx --no plant-store token alice',
-  );
+  expect(await howTo?.evaluate(({ textContent }) => textContent)).toContain('bin/plant-store token alice');
   await paste(page, '#auth-bearer-value', authorization.replace('Bearer ', ''));
   const isMasked = `getComputedStyle(document.querySelector('#auth-bearer-value')).webkitTextSecurity`;
   expect(await page.evaluate(isMasked)).toBe('disc');

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { rowsIn } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
+import { createCheckout } from '../support/checkout.ts';
 import { Load } from '../support/load.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { ROOT, run } from '../support/process.ts';
@@ -17,8 +18,7 @@ const [BACKUP = '', CHECK = '', RESTORE = '', LOST = ''] = shellBlocksOf(PAGE).f
 
 /** A checkout whose `data` is this directory, or does not exist. Returns a function that pastes a block there. */
 function checkout(dir: string, data?: string) {
-  for (const name of ['package.json', 'node_modules', 'src', 'packages', 'projections'])
-    symlinkSync(join(ROOT, name), join(dir, name));
+  createCheckout(dir);
   if (data !== undefined) symlinkSync(data, join(dir, 'data'));
   return (block: string, replaced = '') =>
     run({ command: ['sh', '-ec', `cd '${dir}'\n${block.replace('SIZE:ROOT', replaced)}`] });
@@ -50,7 +50,7 @@ test('while the service handles POSTs, a backup is complete; verify finds no pro
   expect(new Set(names).isSupersetOf(new Set(before))).toBe(true);
   await load.more(20);
   expect(rowsIn(join(home.dir, 'log.db')).slice(0, copied.length)).toEqual(copied);
-  const beside = await paste('npx --no plant-store verify --json --expect SIZE:ROOT', head);
+  const beside = await paste('bin/plant-store verify --json --expect SIZE:ROOT', head);
   expect(beside).toMatchObject({ code: 0, stderr: '' });
   expect(JSON.parse(beside.stdout).size).toBeGreaterThan(copied.length);
   const checked = await paste(CHECK, head);
@@ -74,7 +74,7 @@ test('while the service handles POSTs, a backup is complete; verify finds no pro
     expect((await again.as(user).list()).map(({ name }) => name)).toEqual([...kept, 'Fern']);
   }
   await again.close();
-  const verified = await paste('npx --no plant-store verify --expect SIZE:ROOT', head);
+  const verified = await paste('bin/plant-store verify --expect SIZE:ROOT', head);
   expect(verified).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
   expect(verified.stdout).toMatch(/^view +plantsByUser compared up to position [1-9]/m);
 });

@@ -1,10 +1,10 @@
-import { cpSync, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
-import { MAIN, NODE, ROOT, run } from '../support/process.ts';
+import { MAIN, NODE, run } from '../support/process.ts';
 
 const main = (args: string[], env: Record<string, string>) => run({ command: [NODE, MAIN, ...args], env });
 
@@ -37,30 +37,5 @@ describe('the command line as a process', () => {
       ),
     });
     expect(existsSync(DATA_DIR)).toBe(false);
-  });
-});
-
-test('exec of node_modules/.bin, where the shell has none, runs its command', async () => {
-  const command = [NODE, join(ROOT, 'node_modules/plant-store-command/node.js'), 'node', '-p', '1'];
-  expect(await run({ command })).toEqual({ code: 0, signal: null, stdout: '1\n', stderr: '' });
-});
-
-test.each([
-  ['node', 'src/cli/node.js', MAIN],
-  ['npx', '--no', 'plant-store', 'token', 'alice'],
-  ['npx', '--no', 'transparency-log', 'check-proof'],
-])('before npm ci, %s %s %s says what is missing', async (...command) => {
-  const checkout = tempDir();
-  const files = ['package.json', 'src/cli', 'packages/transparency-log'];
-  for (const file of files) cpSync(join(ROOT, file), join(checkout, file), { recursive: true });
-  // Without a registry: npx finds the commands in package.json.
-  const env = { npm_config_registry: 'http://127.0.0.1:9', npm_config_offline: 'true' };
-  const stderr = 'The dependencies are missing; run `npm ci` first.\n';
-  const script = `cd '${checkout}' && exec "$@"`;
-  expect(await run({ env, command: ['sh', '-c', script, 'sh', ...command] })).toEqual({
-    code: 1,
-    signal: null,
-    stdout: '',
-    stderr,
   });
 });

@@ -6,13 +6,14 @@ import {
   mkdirSync,
   readFileSync,
   statSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { commandLine } from '../../src/cli/commandLine.ts';
+import { createCheckout } from '../support/checkout.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 
@@ -20,7 +21,9 @@ import { canRun, ROOT, run, start } from '../support/process.ts';
 // a stub that prints how it was called: of those commands, only the form is tested.
 
 const PAGE = readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8');
-const COMMANDS = Object.keys(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts);
+const COMMANDS = commandLine([], { serve: async () => {}, run: async () => {} }).commands.map((one) =>
+  one.name(),
+);
 
 /** A checkout, in which the blocks of a section are pasted, and directories in place of /etc and /var/lib. */
 function machine(section: string) {
@@ -36,8 +39,7 @@ function machine(section: string) {
     'plant-store',
   ];
   for (const name of dirs) mkdirSync(join(dir, name), { recursive: true });
-  for (const name of ['package.json', 'node_modules', 'src', 'packages', 'projections'])
-    symlinkSync(join(ROOT, name), join(checkout, name));
+  createCheckout(checkout);
   cpSync(join(ROOT, 'deploy'), join(checkout, 'deploy'), { recursive: true });
   const stub = (name: string, script: string) => {
     writeFileSync(join(dir, 'bin', name), `#!/bin/sh\n${script}\n`);
@@ -180,10 +182,8 @@ describe('Kubernetes', () => {
     );
     const { kind, metadata } = workload?.toJS() ?? {};
     expect(calls).toContain(`kubectl -n plant-store rollout status ${kind.toLowerCase()}/${metadata.name}`);
-    expect(calls).toContain(
-      `kubectl -n plant-store exec ${metadata.name}-0 -- node src/cli/main.js token alice`,
-    );
-    expectCommands(calls, /^kubectl .*exec \S+ -- node src\/cli\/main\.js (\S+)/);
+    expect(calls).toContain(`kubectl -n plant-store exec ${metadata.name}-0 -- plant-store token alice`);
+    expectCommands(calls, /^kubectl .*exec \S+ -- plant-store (\S+)/);
     const secret =
       calls.find((call) => call.startsWith('kubectl -n plant-store create secret generic plant-store ')) ??
       '';

@@ -16,7 +16,7 @@ import {
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
-import { signalGroup } from '../support/process.ts';
+import { ROOT, signalGroup } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
@@ -82,31 +82,25 @@ test('the service asks others through a proxy, and this machine directly', async
   expect(new Set(asked)).toEqual(new Set(['witness.invalid:443']));
 });
 
-const NPX = ['npx', 'plant-store'];
+const LAUNCHER = join(ROOT, 'bin/plant-store');
 const EXITED = { code: 0, signal: null };
 test.for([
-  ['SIGINT to npm', NPM_START, 'SIGINT', process.kill, EXITED],
-  ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup, EXITED],
-  [
-    'SIGINT to the process group of npx --no plant-store',
-    NPX,
-    'SIGINT',
-    signalGroup,
-    { code: null, signal: 'SIGINT' },
-  ],
-] as const)('%s ends the server', async ([, command, signal, send, ended]) => {
+  ['SIGINT to npm', NPM_START, 'SIGINT', process.kill],
+  ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup],
+  ['SIGINT to bin/plant-store', [LAUNCHER], 'SIGINT', process.kill],
+] as const)('%s ends the server', async ([, command, signal, send]) => {
   const server = await startServer({ command });
   send(server.pid, signal);
-  expect(await server.ended).toEqual(ended);
+  expect(await server.ended).toEqual(EXITED);
   expect(server.stdout()).toContain('"closed"');
   await expectRefused(server.url);
 });
 
 test('SIGUSR1 opens no debugger', async () => {
-  const server = await startServer();
+  const server = await startServer({ command: [LAUNCHER] });
   process.kill(server.pid, 'SIGUSR1');
   expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
-  expect(await server.terminate()).toEqual({ code: 0, signal: null });
+  expect(await server.terminate()).toEqual(EXITED);
   expect(server.stderr()).toBe('');
 });
 

@@ -1,9 +1,10 @@
-import { appendFileSync, cpSync, symlinkSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { ROOT, start } from '../support/process.ts';
+import { createCheckout } from '../support/checkout.ts';
+import { start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { CTRL_C, hasTerminal, onTerminal } from '../support/terminal.ts';
 
@@ -11,9 +12,7 @@ test.runIf(hasTerminal)(
   'npm run dev restarts the service when a file changes, with human-readable logs',
   async () => {
     const dir = tempDir();
-    for (const name of ['src', 'projections', 'package.json'])
-      cpSync(join(ROOT, name), join(dir, name), { recursive: true });
-    symlinkSync(join(ROOT, 'node_modules'), join(dir, 'node_modules'));
+    createCheckout(dir);
     const dev = start({
       command: onTerminal(['npm', '--prefix', dir, 'run', 'dev']),
       env: { DATA_DIR: join(dir, 'data') },

@@ -7,7 +7,7 @@ import { readConfig } from '../../src/config.ts';
 export { expectRefused, succeeded } from '../../packages/transparency-log/test/support/program.ts';
 
 /**
- * Runs the arguments after `npx --no plant-store` in this process; the default of DATA_DIR does not exist. Returns
+ * Runs the arguments after `bin/plant-store` in this process; the default of DATA_DIR does not exist. Returns
  * the output and the exit code. The server, which needs a process, prints its name.
  */
 export const runCli = (...given: Parameters<typeof startCli>): Promise<Ended> => startCli(...given).ended;

@@ -7,7 +7,7 @@ import { onTestFinished } from 'vitest';
 /** The project directory. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const NODE = process.execPath;
-export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null };
 

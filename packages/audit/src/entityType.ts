@@ -6,7 +6,7 @@ export type Entity = { name: string; tag?: string | undefined };
 /** The kind of entity that the log is about, and texts of the page. Browsers import it, too. */
 export type EntityType = {
   title: string;
-  /** The command line of the app, such as `npx --no app`. */
+  /** The command line of the app, such as `bin/app`. */
   command: string;
   streams: StreamNames;
   /** A request that creates an entity, shown for an empty log: a path of the API, and a JSON body. */

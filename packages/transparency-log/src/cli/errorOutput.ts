@@ -14,7 +14,7 @@ function withoutValues(text: string): string {
     .replace(/(?<=unknown command ')[\w-]*[^\w-].*(?=')/s, '…')
     .replace(/(?<=unknown option '-[^-]).+(?=')/s, '…')
     .replace(/(?<=unknown option '--[\w-]*)[^\w-].*(?=')/s, '…')
-    .replace(/(?<=but got \d+): .*/s, '; with npm, options follow --.\n');
+    .replace(/(?<=but got \d+): .*/s, '.\n');
 }
 
 /** Commander prints suggestions for misspelled commands and options on a second line. */
