@@ -1,31 +1,29 @@
+import type { DatabaseSync } from 'node:sqlite';
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
-import type { Rows, Table } from '@event-sourced/event-log/views';
-import { TableView, ViewBehind } from '@event-sourced/event-log/views';
+import { type CheckpointThread, prepareArrays } from '@event-sourced/event-log/disk';
+import { View, ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 
-/** A plant: the position of its creation, and its JSON. */
-export type PlantRow = readonly [user: string, position: Position, plant: string];
+/** Longer plants are read one by one, so that a query of many plants takes little memory. */
+const SHORT_PLANT_BYTES = 1_024;
 
-export const PLANTS_BY_USER = {
+/** A row for each plant: the position of its creation, and its JSON. */
+const PLANTS_BY_USER: ViewDefinition = {
   name: 'plantsByUser',
+  title: 'plant list',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 5, // increment it when the same log gives different rows
-  columns: { user: 'TEXT', position: 'INTEGER', plant: 'TEXT' },
-  keyColumns: 2,
+  version: 6, // increment it when the same log gives different rows
   cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
-} as const satisfies Table;
-
-/** Adds a row for each created plant. @throws InvalidEvent */
-function foldPlants(event: RecordedEvent, plants: Rows<PlantRow>): void {
-  const parsed = parsePlantEvent(event);
-  switch (parsed?.type) {
-    case 'PlantCreated': {
-      const { user, name, tag } = parsed.data;
-      plants.put([user, event.position, JSON.stringify({ name, tag })]);
-    }
-  }
-}
+  table: 'plants',
+  schema: `
+    CREATE TABLE plants (
+      user     TEXT    NOT NULL,
+      position INTEGER NOT NULL,
+      plant    TEXT    NOT NULL,
+      PRIMARY KEY (user, position)
+    ) STRICT, WITHOUT ROWID`,
+};
 
 /** At most `limit` plants, fewer if they are large, whose positions are above `after` and not above `upTo`. */
 export type PageQuery = { after: Position; upTo: Position; limit: number };
@@ -38,27 +36,59 @@ export type PlantPage = { plants: string; count: number; last: Position; hasMore
 /** A page ends when it has this size, even with few plants. */
 export const PAGE_BYTES = 64 * 1024;
 const CACHE_BYTES = 64 * 1024 * 1024;
-const KEYS_PER_TURN = 10_000;
+const COUNTED_PER_TURN = 10_000;
+
+type CachedPage = { query: string; page: PlantPage };
+
+function prepare(db: DatabaseSync) {
+  const inRange = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position';
+  return {
+    insert: db.prepare('INSERT OR REPLACE INTO plants VALUES (?, ?, ?)'),
+    page: prepareArrays(
+      db,
+      `SELECT position, CASE WHEN octet_length(plant) <= ${SHORT_PLANT_BYTES} THEN plant END ${inRange} LIMIT ?`,
+    ),
+    plant: prepareArrays(db, 'SELECT plant FROM plants WHERE user = ? AND position = ?'),
+    next: prepareArrays(db, `SELECT position ${inRange} LIMIT 2 OFFSET ?`),
+    /** The last page that was read for each user, until a row of that user changes. */
+    pages: new LRUCache<string, CachedPage>({
+      maxSize: CACHE_BYTES,
+      sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
+    }),
+  };
+}
 
 /** The view: each user's plants in log order. */
-export class PlantsByUser extends TableView<PlantRow> {
-  static readonly definition = { table: PLANTS_BY_USER, fold: foldPlants, title: 'plant list' };
-  /** The last page that was read for each user, until a row of that user changes. */
-  readonly #cache = new LRUCache<string, { query: string; page: PlantPage }>({
-    maxSize: CACHE_BYTES,
-    sizeCalculation: ({ page }, user) => page.plants.length + user.length + 200,
-  });
+export class PlantsByUser extends View<ReturnType<typeof prepare>> {
+  constructor(file: string, checkpointer?: CheckpointThread) {
+    super(file, PLANTS_BY_USER, checkpointer);
+  }
+
+  protected override load(db: DatabaseSync) {
+    return prepare(db);
+  }
+
+  /** Adds a row for each created plant. @throws InvalidEvent */
+  protected override fold(event: RecordedEvent, { insert, pages }: ReturnType<typeof prepare>): void {
+    const parsed = parsePlantEvent(event);
+    switch (parsed?.type) {
+      case 'PlantCreated': {
+        const { user, name, tag } = parsed.data;
+        insert.run(user, event.position, JSON.stringify({ name, tag }));
+        pages.delete(user);
+      }
+    }
+  }
 
   /** A page of a user's plants, oldest first. @throws ViewBehind */
   readPage(user: string, query: PageQuery): PlantPage {
-    const { position } = this.applied;
     this.#assertReached(query);
-    if (query.upTo < position) return this.#queryPage(user, query);
+    if (query.upTo < this.progress.position) return this.#queryPage(user, query);
     const key = `${query.after} ${query.limit}`;
-    const cached = this.#cache.get(user);
+    const cached = this.use(({ pages }) => pages.get(user));
     if (cached?.query === key) return cached.page;
     const page = this.#queryPage(user, query);
-    this.#cache.set(user, { query: key, page });
+    this.use(({ pages }) => pages.set(user, { query: key, page }));
     return page;
   }
 
@@ -69,51 +99,44 @@ export class PlantsByUser extends TableView<PlantRow> {
   async nextPage(
     user: string,
     { after, upTo, limit }: PageQuery,
-    turn: () => Promise<void>,
+    nextTurn: () => Promise<void>,
   ): Promise<Position | undefined> {
     let last = after;
-    let left = limit;
-    for (;;) {
-      const end = Math.max(0, left - KEYS_PER_TURN);
-      let hasMore = false;
+    for (let left = limit; left > 0; ) {
       this.#assertReached({ upTo });
-      this.scan({ after: [user, last], columns: 'key' }, ([, position]) => {
-        hasMore = left === end && position <= upTo;
-        if (left === end || position > upTo) return false;
-        last = position;
-        left--;
-        return true;
-      });
-      if (!hasMore) return undefined;
-      if (left === 0) return last;
-      await turn();
+      const count = Math.min(left, COUNTED_PER_TURN);
+      const rows = this.use(({ next }) => next.all(user, last, upTo, count - 1)) as unknown as [Position][];
+      const [counted, following] = rows;
+      if (!counted || !following) return undefined;
+      [last] = counted;
+      left -= count;
+      if (left > 0) await nextTurn();
     }
-  }
-
-  protected override onChange(user?: string): void {
-    if (user === undefined) this.#cache.clear();
-    else this.#cache.delete(user);
+    return last;
   }
 
   /** A view that lost events, or was reset, must not truncate a list that is being sent. */
   #assertReached({ upTo }: Pick<PageQuery, 'upTo'>): void {
-    if (upTo > this.applied.position) throw new ViewBehind('The plant list is not up to date yet; retry.');
+    if (upTo > this.progress.position) throw new ViewBehind('The plant list is not up to date yet; retry.');
   }
 
   #queryPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
-    const plants: string[] = [];
-    let last = after;
-    let bytes = 0;
-    let hasMore = false;
-    this.scan({ after: [user, after], limit: limit + 1 }, ([, position, plant]) => {
-      if (position > upTo) return false;
-      hasMore = plants.length === limit || bytes >= PAGE_BYTES;
-      if (hasMore) return false;
-      plants.push(plant);
-      last = position;
-      bytes += Buffer.byteLength(plant) + 1;
-      return true;
+    return this.use((statements) => {
+      const rows = statements.page.all(user, after, upTo, limit + 1) as unknown as [
+        Position,
+        string | null,
+      ][];
+      const plants: string[] = [];
+      let last = after;
+      let bytes = 0;
+      for (const [position, short] of rows) {
+        if (plants.length === limit || bytes >= PAGE_BYTES) break;
+        const plant = short ?? (statements.plant.get(user, position) as unknown as [string])[0];
+        plants.push(plant);
+        last = position;
+        bytes += Buffer.byteLength(plant) + 1;
+      }
+      return { plants: plants.join(), count: plants.length, last, hasMore: plants.length < rows.length };
     });
-    return { plants: plants.join(), count: plants.length, last, hasMore };
   }
 }

@@ -1,15 +1,19 @@
 import { join } from 'node:path';
-import type { Checkpointer, View } from '@event-sourced/event-log/views';
+import type { CheckpointThread } from '@event-sourced/event-log/disk';
+import type { View } from '@event-sourced/event-log/views';
 import { PlantsByUser } from './plantsByUser.ts';
 
-const inFile = <V extends View>(name: string, open: (file: string, checkpointer?: Checkpointer) => V) => ({
+const inFile = <V extends View>(
+  name: string,
+  open: (file: string, checkpointer?: CheckpointThread) => V,
+) => ({
   file: (dataDir: string): string => join(dataDir, name),
   open,
 });
 
 /** The views. The service follows each of them, /health/ready waits for it, and `rebuild` rebuilds it. */
 export const VIEWS = {
-  plantsByUser: inFile('view.db', (...args) => PlantsByUser.open(...args)),
+  plantsByUser: inFile('view.db', (...args) => new PlantsByUser(...args)),
 };
 
 export type Views = {
@@ -20,7 +24,7 @@ export type Views = {
 export function openViews(
   dataDir: string,
   resources: AsyncDisposableStack,
-  checkpointer?: Checkpointer,
+  checkpointer?: CheckpointThread,
 ): Views {
   const opened: Record<string, View> = {};
   for (const [name, { file, open }] of Object.entries(VIEWS))

@@ -168,7 +168,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
 
   // Error responses have the log position too, for authenticated users.
   app.setErrorHandler(async (error, { user }, reply) => {
-    const { logId, position } = plantsByUser.applied;
+    const { logId, position } = plantsByUser.progress;
     const upTo = error instanceof PlantIdTaken ? error.position : position;
     if (user !== '' && logId !== '') reply.header('log-position', formatLogPosition(logId, upTo));
     throw error;
@@ -179,7 +179,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     await readYourWrites.ready(view, user);
     // An empty view has no log ID yet, but another instance may have returned a position of the store's log.
     const isNamed = (cursor ?? named) !== undefined;
-    const logId = view.applied.logId || (isNamed ? await store.logId() : NO_LOG_ID);
+    const logId = view.progress.logId || (isNamed ? await store.logId() : NO_LOG_ID);
     const after = cursor === undefined ? START : parseLogPosition(logId, cursor, 'after');
     const known = named === undefined ? START : parseLogPosition(logId, named, 'Log-Position');
     const upTo = await readYourWrites.upTo(view, user, logId, after > known ? after : known);

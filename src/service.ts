@@ -39,13 +39,16 @@ type Context = {
   onFatal: (error: Error) => void;
 };
 
-/** Starts the service: ports → data directory → keys → event store → views → HTTP. @throws Error for the operator */
+/**
+ * Starts the service: identity provider → data directory → keys → event store → views → metrics → HTTP. Ports are tried
+ * first, and opened last. @throws Error for the operator
+ */
 export async function startService(
   config: Config,
   { logger, trackProgress, onFatal }: Context,
 ): Promise<Service> {
   const now = () => new Date();
-  // Before anything else: a start that fails on a port must create no files.
+  // A start that fails on a port must create no files.
   const address = await useSetting(ADDRESS, () => freeAddress(config));
   const { metrics: scrape } = config;
   if (scrape) await useSetting(METRICS_ADDRESS, () => freeAddress(scrape));
@@ -82,13 +85,13 @@ export async function startService(
   const openTree = () =>
     resources.adopt(MerkleTreeView.open(treeFile, { checkpointer }), (view) => view.close());
   /** The views in VIEWS catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
-  const turn = async () => {
+  const beforePiece = async () => {
     await nextTurn();
     const isCatchingUp = followers.some(({ notReady }) => notReady !== undefined);
     if (isCatchingUp && !config.eventStoreDb) await sleep(TREE_PAUSE_MS);
   };
   const tree =
-    signer && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, turn });
+    signer && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, beforePiece });
 
   let metricsUrl: string | undefined;
   if (metrics && config.metrics) {

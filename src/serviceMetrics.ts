@@ -104,7 +104,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
       const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
       const lags = await Promise.all(
-        followers.map(({ view }) => respondsIn(signal, viewLag(store, view.applied.position, now()))),
+        followers.map(({ view }) => respondsIn(signal, viewLag(store, view.progress.position, now()))),
       );
 
       this.#available.set(Number(canRead && store.appendsRefused === undefined));

@@ -25,7 +25,7 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
     plants.apply(events, config.skipEvents);
   signal.throwIfAborted();
   if (table) return await writeTable(user, { plants, log, output });
-  const query = { upTo: plants.applied.position, limit: PAGE_SIZE };
+  const query = { upTo: plants.progress.position, limit: PAGE_SIZE };
   let page = plants.readPage(user, { ...query, after: START });
   await write(output, `[${page.plants}`);
   while (page.hasMore) {
@@ -41,7 +41,7 @@ async function writeTable(user: string, { plants, log, output }: Source): Promis
   const row = (id: string, time: string, plant: string): string =>
     printable(`${id.padStart(20)}  ${time.padEnd(24)}  ${plant}`);
   await write(output, `${row('id', 'time', 'plant')}\n`);
-  const query = { upTo: plants.applied.position, limit: 1 };
+  const query = { upTo: plants.progress.position, limit: 1 };
   for (let after = START; ; ) {
     const { plants: plant, count, last } = plants.readPage(user, { ...query, after });
     const event = count > 0 ? await log.readEvent(last) : undefined;

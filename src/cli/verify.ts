@@ -32,7 +32,6 @@ export async function verifyCommand(options: Options, context: Context): Promise
       views: Object.entries(VIEWS).map(([name, { file, open }]) => ({
         name,
         file: file(dataDir),
-        table: 'rows',
         open,
       })),
       treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // with MERKLE_TREE=off the file may be outdated

@@ -180,8 +180,8 @@ test('a malformed pipelined request does not affect the one before it', async ()
 describe('a failure', () => {
   const SECRET = 'secret: disk /dev/sdz failed';
   const viewOf = (readPage: () => unknown) => {
-    const applied = { logId: 'm', position: 900n, eventId: 'e1' };
-    return { plantsByUser: { readPage, applied } as unknown as PlantsByUser };
+    const progress = { logId: 'm', position: 900n, eventId: 'e1' };
+    return { plantsByUser: { readPage, progress } as unknown as PlantsByUser };
   };
 
   const alice = { authorization: 'Bearer alice' };

@@ -36,9 +36,9 @@ test.each([
   async (kind, path, accept?: string) => {
     const { promise: available, reject } = Promise.withResolvers<never>();
     available.catch(() => {});
-    const applied = { logId: 'm', position: 1n };
+    const progress = { logId: 'm', position: 1n };
     const { url } = await serve(
-      { applied, head: { ...applied, size: 1, root: '' }, has: () => false },
+      { progress, head: { ...progress, size: 1, root: '' }, has: () => false },
       { lastPosition: kind === 'lists' ? async () => 1n : () => available },
       () => available,
     );

@@ -277,7 +277,7 @@ async function overFakeTree(
   const signer = newSigner();
   const view = {
     head: { logId: 'm', position: 0n, size: 0, root: hash('sha256', '') },
-    applied: { logId: 'm', position: 0n, eventId: '' },
+    progress: { logId: 'm', position: 0n, eventId: '' },
     ...given.tree,
   };
   const tree = {

@@ -147,8 +147,8 @@ problems  none
     const evil = '\x1b]0;mallory\x07\x1b[2J\r\n\x9b31m\u202e\u2066\u2028\x7f';
     inView(
       dir,
-      `UPDATE rows SET plant = '{"name":"${evil}"}' WHERE position = 1;
-       INSERT INTO rows VALUES ('mallory${evil}', 9, '{}', 0)`,
+      `UPDATE plants SET plant = '{"name":"${evil}"}' WHERE position = 1;
+       INSERT INTO plants VALUES ('mallory${evil}', 9, '{}')`,
     );
     const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
     const stderr = 'verification failed: 2 problems\n';

@@ -168,7 +168,7 @@ describe('a start over an empty EventStoreDB', () => {
     expect(server.log.all).toEqual([]);
     await service.close();
     using view = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
-    expect(view.prepare('SELECT user FROM rows ORDER BY user').all()).toEqual([
+    expect(view.prepare('SELECT user FROM plants ORDER BY user').all()).toEqual([
       { user: 'alice' },
       { user: 'bob' },
     ]);

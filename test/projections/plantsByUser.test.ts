@@ -15,7 +15,7 @@ function view(
   saved = 0,
   file = join(tempDir(), 'view.db'),
 ): PlantsByUser {
-  const opened = PlantsByUser.open(file);
+  const opened = new PlantsByUser(file);
   onTestFinished(() => opened.close());
   opened.reset('log');
   opened.apply(events.slice(0, saved), NONE);
@@ -25,7 +25,7 @@ function view(
 }
 
 function listOf(of: PlantsByUser, user: string): unknown[] {
-  const { plants } = of.readPage(user, { after: START, upTo: of.applied.position, limit: 500 });
+  const { plants } = of.readPage(user, { after: START, upTo: of.progress.position, limit: 500 });
   return JSON.parse(`[${plants}]`) as unknown[];
 }
 
@@ -126,7 +126,7 @@ describe('a list that is being sent when the view', () => {
     lose(filledView);
     expect(() => filledView.readPage('alice', query)).toThrow(ViewBehind);
     await expect(filledView.nextPage('alice', query, vi.fn())).rejects.toThrow(ViewBehind);
-    filledView.apply([...PLANTS.slice(Number(filledView.applied.position)), created(5, 'bob', 'Elm')], NONE);
+    filledView.apply([...PLANTS.slice(Number(filledView.progress.position)), created(5, 'bob', 'Elm')], NONE);
     expect(filledView.readPage('alice', query)).toMatchObject({ count: 1, last: 4n, hasMore: false });
   });
 });
@@ -145,7 +145,7 @@ describe('an event that', () => {
     const event = { ...created(1, 'alice', 'Fern'), ...other };
     const filledView = view([event, created(2, 'alice', 'Moss')]);
     expect(listOf(filledView, 'alice')).toEqual([{ name: 'Moss' }]);
-    expect(filledView.applied.position).toBe(2n);
+    expect(filledView.progress.position).toBe(2n);
   });
 
   test.each([
@@ -158,10 +158,10 @@ describe('an event that', () => {
     const filledView = view();
     const malformed = { ...created(2, 'alice', 'Fern'), ...other };
     expect(() => filledView.apply([created(1, 'bob', 'Oak'), malformed], NONE)).toThrow(InvalidEvent);
-    expect(filledView.applied.position).toBe(1n);
+    expect(filledView.progress.position).toBe(1n);
     expect(listOf(filledView, 'bob')).toEqual([{ name: 'Oak' }]);
     filledView.apply([malformed, created(4, 'bob', 'Elm')], new Set(['event-2']));
-    expect(filledView.applied.position).toBe(4n);
+    expect(filledView.progress.position).toBe(4n);
     expect(listOf(filledView, 'alice')).toEqual([]);
   });
 });

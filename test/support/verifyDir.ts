@@ -10,7 +10,7 @@ export async function verifyDir(dir: string): Promise<Verification & { view: big
   const log = openLogReader(logFile(dir), { forHashing: true });
   try {
     const { file, open } = VIEWS.plantsByUser;
-    const view = { name: 'plantsByUser', file: file(dir), table: 'rows', open };
+    const view = { name: 'plantsByUser', file: file(dir), open };
     const verification = await verifyLog({
       log,
       gapless: true,

@@ -3,4 +3,12 @@ export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts'
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath, syncDirectory } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';
-export { DamagedFile, fileSize, hasSqliteCode, isSqliteError, openReadOnly, SQLITE } from './sqlite.ts';
+export {
+  DamagedFile,
+  fileSize,
+  hasSqliteCode,
+  isSqliteError,
+  openReadOnly,
+  prepareArrays,
+  SQLITE,
+} from './sqlite.ts';

@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
 /** The SQLite result codes that are handled (https://sqlite.org/rescode.html). */
@@ -65,6 +65,14 @@ export function readHeader(db: DatabaseSync): { applicationId: number; version: 
   const { application_id } = db.prepare('PRAGMA application_id').get() as { application_id: number };
   const { user_version } = db.prepare('PRAGMA user_version').get() as { user_version: number };
   return { applicationId: application_id, version: user_version };
+}
+
+/** Prepares a statement that reads rows as arrays, and integers as bigint. */
+export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true); // half the cost of objects
+  return statement;
 }
 
 /** Size in bytes; 0 if the file does not exist. */

@@ -13,7 +13,7 @@ import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import type { View } from './view.ts';
 import { ViewBehind, Waiting } from './waiting.ts';
 
-/** A view's progress: the number of events applied since the start, its position, and the end of the log. */
+/** How far a view has caught up: the number of events applied since the start, its position, and the end of the log. */
 export type Progress = { events: number; position: Position; end: Position };
 
 type Options<V extends View> = {
@@ -23,22 +23,19 @@ type Options<V extends View> = {
   skip?: ReadonlySet<string>;
   /** A path to which the file of a view is moved if it does not match its log; by default it is removed. */
   keepMismatchAs?: string;
-  /** Awaited between pieces while the view catches up; by default the next turn of the event loop. */
-  turn?: () => Promise<unknown>;
+  /** Awaited before each piece while the view catches up; by default the next turn of the event loop. */
+  beforePiece?: () => Promise<unknown>;
   logger?: Logger;
   onProgress?: (progress: Progress) => void;
 };
 
 /** The number of events applied between two turns of the event loop: a few milliseconds. */
 const PIECE_SIZE = 250;
-/** Applied events are committed after this time, or when the commit would take about COMMIT_MS. */
 export const SAVE_INTERVAL_MS = 1_000;
-const COMMIT_MS = 20;
-const MIN_SAVE_BATCH = 250;
-const MAX_SAVE_BATCH = 10_000;
-/** Smaller commits do not predict the duration of larger ones. */
-const MEASURED_BATCH = 100;
-const CHECK_INTERVAL_MS = 1_000;
+/** Applied events are committed after SAVE_INTERVAL_MS, or at this number: rows of a thousand users take about 20 ms. */
+export const SAVE_BATCH = 1_000;
+/** While the view catches up, no reader waits, and larger commits write fewer pages. */
+const CATCH_UP_SAVE_BATCH = 10_000;
 const MAX_RETRY_DELAY_MS = 2_000;
 const STOP_TIMEOUT_MS = 500;
 
@@ -54,7 +51,7 @@ export class Follower<V extends View = View> {
   /** Incremented when following the log or a commit fails, before it is retried. */
   failures = 0;
   saveFailures = 0;
-  readonly #options: Options<V> & { skip: ReadonlySet<string>; logger: Logger };
+  readonly #options: Options<V> & Required<Pick<Options<V>, 'skip' | 'logger' | 'beforePiece'>>;
   readonly #stopping = new AbortController();
   /** Aborts when the view has lost applied events, which must be read again. */
   #restart = new AbortController();
@@ -66,33 +63,29 @@ export class Follower<V extends View = View> {
   #unavailable: string | undefined;
   readonly #waiting = new Waiting();
   readonly #running: Promise<void>;
-  readonly #checking: NodeJS.Timeout;
   #saving: NodeJS.Timeout | undefined;
-  /** The number of events since the last commit, and the number at which the next commit is due. */
+  /** The number of events since the last commit. */
   #unsaved = 0;
-  #saveBatch = MIN_SAVE_BATCH;
   #failedSaves = 0;
 
   constructor(options: Options<V>) {
-    this.#options = { skip: new Set(), logger: SILENT, ...options };
+    this.#options = { skip: new Set(), logger: SILENT, beforePiece: () => nextTurn(), ...options };
     this.view = options.view;
     this.view.onLost = () => {
       this.#isLive = false;
       this.#unsaved = 0;
       this.#restart.abort();
     };
-    this.#checking = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
     this.#running = this.#run();
   }
 
   /** Why the view cannot be read; undefined if it can. */
   get notReady(): string | undefined {
-    const { name, applied } = this.view;
+    const { name, progress } = this.view;
     if (this.#halted !== undefined) return `${name} has halted: ${this.#halted}`;
     if (this.#isLive) return undefined;
-    return this.#unavailable === undefined
-      ? `${name} is catching up with the log, at position ${applied.position}`
-      : `the event store is unavailable: ${this.#unavailable}`;
+    if (this.#unavailable !== undefined) return `the event store is unavailable: ${this.#unavailable}`;
+    return `${name} is catching up with the log, at position ${progress.position}`;
   }
 
   /** The readable view. @throws ViewBehind */
@@ -112,9 +105,9 @@ export class Follower<V extends View = View> {
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean => {
       if (this.#halted !== undefined) throw new ViewBehind(`The ${this.view.title} is unavailable.`);
-      const { applied } = this.view;
-      const isSameLog = logId === undefined || applied.logId === logId;
-      return this.#isLive && isSameLog && applied.position >= position;
+      const { progress } = this.view;
+      const isSameLog = logId === undefined || progress.logId === logId;
+      return this.#isLive && isSameLog && progress.position >= position;
     };
     if (isReached()) return;
     await this.#waiting.until(isReached, this.#notUpToDate, timeoutMs);
@@ -123,7 +116,6 @@ export class Follower<V extends View = View> {
   /** Stops following. Applied events may not be committed yet. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    clearInterval(this.#checking);
     clearTimeout(this.#saving);
     await finishedWithin(STOP_TIMEOUT_MS, this.#running);
   }
@@ -131,14 +123,14 @@ export class Follower<V extends View = View> {
   async #run(): Promise<void> {
     const { signal } = this.#stopping;
     for (let failures = 0; !signal.aborted; ) {
-      const { position } = this.view.applied;
+      const { position } = this.view.progress;
       try {
         await this.#follow();
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof InvalidEvent) return this.#halt(error);
         if (error instanceof ViewBehind) continue; // the view is rebuilt, with a warning
-        failures = this.view.applied.position > position ? 1 : failures + 1;
+        failures = this.view.progress.position > position ? 1 : failures + 1;
         const delayMs = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delayMs);
         await sleep(delayMs, signal);
@@ -146,28 +138,24 @@ export class Follower<V extends View = View> {
     }
   }
 
+  /** Follows the log from the view's checkpoint, until the view has lost events or the follower stops. */
   async #follow(): Promise<void> {
-    const { store, view, logger, onProgress, turn = nextTurn } = this.#options;
+    const { store, view, logger, onProgress } = this.#options;
     this.#restart = new AbortController();
     const signal = AbortSignal.any([this.#stopping.signal, this.#restart.signal]);
     await this.#bind();
-    const from = view.applied.position;
+    const from = view.progress.position;
     const end = await store.lastPosition();
     if (this.#unavailable !== undefined) logger.info({ view: view.name }, 'event store available');
     this.#unavailable = undefined;
     let applied = 0;
     for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
-      if (events.length > 0 && view.applied.logId === NO_LOG_ID) await this.#bind();
-      for (let i = 0; i < events.length; i += PIECE_SIZE) {
-        if (i > 0 || !this.#isLive) await (this.#isLive ? nextTurn() : turn());
-        await view.pause;
-        if (signal.aborted) return; // the view was reset after these events
-        this.#apply(events.slice(i, i + PIECE_SIZE));
-      }
+      if (events.length > 0 && view.progress.logId === NO_LOG_ID) await this.#bind();
+      await this.#applyInPieces(events, signal);
       if (signal.aborted) return;
       applied += events.length;
       if (!this.#isLive) {
-        const { position } = view.applied;
+        const { position } = view.progress;
         onProgress?.({ events: applied, position, end: caughtUp ? position : end });
         // Up to the end that the log had at the start, so reads never go back behind earlier reads.
         if (caughtUp && position >= end) this.#goLive(from);
@@ -179,21 +167,15 @@ export class Follower<V extends View = View> {
   /** Resets a view of another log, or a view that has applied events that the log has lost. */
   async #bind(): Promise<void> {
     const { store, view, logger, keepMismatchAs } = this.#options;
-    const { logId, position, eventId } = view.applied;
+    const { logId, eventId } = view.progress;
+    const isEmpty = eventId === '';
     const current = await store.logId();
-    if (current === NO_LOG_ID && eventId !== '')
+    if (current === NO_LOG_ID && !isEmpty)
       throw new StoreUnavailable(`it has no events, but the view ${view.name} is of log ${logId}`);
-    let mismatch = logId === current ? undefined : 'it belongs to another log';
-    if (mismatch === undefined) {
-      if (eventId === '') return;
-      store.hadPosition?.(position);
-      const isInLog = (await store.readEvent(position))?.id === eventId;
-      mismatch = isInLog ? await view.mismatch(store) : 'the log has lost events, as after a restore';
-      if (mismatch === undefined) return;
-    }
-    if (this.#stopping.signal.aborted) return;
-    const reason = eventId === '' ? view.replaced : mismatch;
-    const copy = eventId === '' ? undefined : keepMismatchAs;
+    const mismatch = await this.#mismatch(current);
+    if (mismatch === undefined || this.#stopping.signal.aborted) return;
+    const reason = isEmpty ? view.replaced : mismatch;
+    const copy = isEmpty ? undefined : keepMismatchAs;
     if (reason) {
       this.rebuilds++;
       logger.warn({ view: view.name, reason, copy }, 'rebuilding view');
@@ -203,14 +185,36 @@ export class Follower<V extends View = View> {
     view.reset(current, copy);
   }
 
+  /** Why the view is not of the log with this ID; undefined if it is. */
+  async #mismatch(current: string): Promise<string | undefined> {
+    const { store, view } = this.#options;
+    const { logId, position, eventId } = view.progress;
+    if (logId !== current) return 'it belongs to another log';
+    if (eventId === '') return undefined;
+    store.hadPosition?.(position);
+    const last = await store.readEvent(position);
+    return last?.id === eventId ? view.mismatch(store) : 'the log has lost events, as after a restore';
+  }
+
+  /** Ends early if the signal aborts: the view was reset after these events. */
+  async #applyInPieces(events: readonly RecordedEvent[], signal: AbortSignal): Promise<void> {
+    for (let i = 0; i < events.length; i += PIECE_SIZE) {
+      if (!this.#isLive) await this.#options.beforePiece();
+      else if (i > 0) await nextTurn();
+      await this.view.pause;
+      if (signal.aborted) return;
+      this.#apply(events.slice(i, i + PIECE_SIZE));
+    }
+  }
+
   #apply(events: readonly RecordedEvent[]): void {
     const { view, skip, logger } = this.#options;
     view.apply(events, skip);
-    for (const { id, position } of skip.size > 0 ? events : [])
+    for (const { id, position } of events)
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
     this.#unsaved += events.length;
-    const batch = this.#isLive ? this.#saveBatch : MAX_SAVE_BATCH;
+    const batch = this.#isLive ? SAVE_BATCH : CATCH_UP_SAVE_BATCH;
     if (this.#unsaved >= batch && this.#failedSaves === 0) this.#save();
     else this.#scheduleSave();
   }
@@ -226,7 +230,7 @@ export class Follower<V extends View = View> {
     const { view, logger } = this.#options;
     clearTimeout(this.#saving);
     this.#saving = undefined;
-    const start = performance.now();
+    this.#unsaved = 0;
     try {
       view.save();
       this.#failedSaves = 0;
@@ -237,25 +241,11 @@ export class Follower<V extends View = View> {
       this.#failedSaves++;
       this.#scheduleSave();
     }
-    const perEvent = (performance.now() - start) / this.#unsaved;
-    if (this.#unsaved >= MEASURED_BATCH && this.#failedSaves === 0)
-      this.#saveBatch = Math.min(Math.max(COMMIT_MS / perEvent, MIN_SAVE_BATCH), MAX_SAVE_BATCH);
-    this.#unsaved = 0;
-  }
-
-  #check(): void {
-    const { view, logger } = this.#options;
-    try {
-      view.check();
-    } catch (error) {
-      if (!(error instanceof ViewBehind))
-        logger.error({ view: view.name, err: error }, 'view cannot be checked');
-    }
   }
 
   #goLive(from: Position): void {
     const { view, logger } = this.#options;
-    const { position } = view.applied;
+    const { position } = view.progress;
     this.#isLive = true;
     if (position > from)
       logger.info({ view: view.name, from: String(from), to: String(position) }, 'view caught up');

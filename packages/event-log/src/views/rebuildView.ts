@@ -1,13 +1,12 @@
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { renameSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { fsyncPath } from '../disk/fsyncPath.ts';
 import { fileSize } from '../disk/sqlite.ts';
 import type { EventLog } from '../eventStore.ts';
 import { readToEnd } from '../readEvents.ts';
 import type { Progress } from './follow.ts';
 import type { View } from './view.ts';
-import { isOtherFile, removeViewFile } from './viewFile.ts';
+import { removeViewFile } from './viewFile.ts';
 
 type Options = {
   log: EventLog;
@@ -42,7 +41,7 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
       view.save();
       saved = events;
     }
-    const { position } = view.applied;
+    const { position } = view.progress;
     onProgress({ events, position, end: end > position ? end : position });
   }
   signal.throwIfAborted();
@@ -53,26 +52,12 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
 }
 
 /**
- * Replaces a view's file by a closed draft. A crash leaves a complete view, or none if the old view was incomplete. The
- * old file's write-ahead log is removed first: SQLite would apply it to the new file.
+ * Replaces a view's file by a closed draft. A crash leaves the old view, the new one, or none. The old file's
+ * write-ahead log is removed before: SQLite would apply it to the new file.
  */
 function replaceViewFile(file: string, draft: string): void {
-  if (!isComplete(draft)) throw new Error('the new view could not be written completely');
-  if (existsSync(file) && !isComplete(file)) removeViewFile(file);
-  for (const part of [`${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
-  fsyncPath(dirname(file)); // otherwise a power cut could restore them beside the new file
+  if (fileSize(`${draft}-wal`) > 0) throw new Error('the new view could not be written completely');
+  removeViewFile(file);
+  fsyncPath(dirname(file)); // otherwise a power cut could restore the write-ahead log beside the new file
   renameSync(draft, file);
-}
-
-/** Moves a view's write-ahead log; returns whether the file is complete without it. */
-function isComplete(file: string): boolean {
-  if (fileSize(file) === 0) return false;
-  try {
-    using db = new DatabaseSync(file, { timeout: 1_000 });
-    db.prepare('SELECT count(*) FROM sqlite_schema').get(); // closing the last connection moves the write-ahead log
-  } catch (error) {
-    if (!isOtherFile(error)) throw error;
-    return false;
-  }
-  return fileSize(`${file}-wal`) === 0;
 }

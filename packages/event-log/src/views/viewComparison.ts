@@ -1,16 +1,16 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
+import { prepareArrays } from '../disk/sqlite.ts';
 import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
 import { DRAFT_BATCH } from './rebuildView.ts';
-import { prepareArrays } from './table.ts';
 import type { View } from './view.ts';
 import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
 
 /** A problem, at a position of the log if it has one. */
 export type Problem = { position?: bigint; problem: string };
 
-/** `open` opens the view in a draft; `table` is compared. */
-export type ComparedView = { name: string; file: string; table: string; open: (draftFile: string) => View };
+/** A view in a file; `open` opens it in a draft. */
+export type ComparedView = { name: string; file: string; open: (draftFile: string) => View };
 
 type Options = ComparedView & {
   logId: string;
@@ -46,7 +46,7 @@ export class ViewComparison implements Disposable {
     this.#options = options;
     this.#draft = opening.adopt(open(draftFile), (draft) => draft.close());
     this.#draft.reset(logId);
-    this.#db = opening.use(openForReading(file, this.#draft.format));
+    this.#db = opening.use(openForReading(file, this.#draft.definition));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
     this.checkpoint = readCheckpoint(this.#db);
@@ -70,7 +70,7 @@ export class ViewComparison implements Disposable {
 
   /** Yields every difference; call it after the last event. */
   *problems(): Generator<Problem> {
-    const { name, file, table } = this.#options;
+    const { name, file } = this.#options;
     if (!this.#followsLog) {
       yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
       return;
@@ -83,7 +83,7 @@ export class ViewComparison implements Disposable {
         problem: `the checkpoint of the view ${name} names an event that the log does not have`,
       };
     try {
-      for (const difference of differences(this.#db, table))
+      for (const difference of differences(this.#db, this.#draft.definition.table))
         yield { ...difference, problem: `the view ${name} ${difference.problem}` };
     } catch (error) {
       if (!isOtherFile(error)) throw error;
@@ -125,15 +125,12 @@ function* differences(db: DatabaseSync, table: string): Generator<Problem> {
 
 function difference(columns: readonly string[], expected: Values, found: Values): string {
   const text = (row: Values, isShown = (_: number): boolean => true): string =>
-    columns
-      .flatMap((name, i) => (name !== 'checksum' && isShown(i) ? [`${name} ${valueText(row[i])}`] : []))
-      .join(', ');
+    columns.flatMap((name, i) => (isShown(i) ? [`${name} ${valueText(row[i])}`] : [])).join(', ');
   if (found.every((value) => value === null))
     return `lacks a row that follows from the log: ${text(expected)}`;
   if (expected.every((value) => value === null))
     return `has a row that does not follow from the log: ${text(found)}`;
   const differing = text(expected, (i) => !isDeepStrictEqual(expected[i], found[i]));
-  if (differing === '') return `has a row with a wrong checksum: ${text(found)}`;
   return `has a wrong row: ${text(found)}; according to the log, it has ${differing}`;
 }
 

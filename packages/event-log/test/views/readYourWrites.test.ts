@@ -5,7 +5,7 @@ import type { View } from '../../src/views/view.ts';
 
 /** A follower that records its name and the position that is waited for. */
 function follower(name: string, waited: string[]) {
-  const view = { name, applied: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
+  const view = { name, progress: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
   const reached: Follower['reached'] = async (position) => void waited.push(`${name} ${position}`);
   return { view, ready: view, resets: 0, notReady: undefined as string | undefined, reached };
 }

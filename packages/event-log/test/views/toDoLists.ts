@@ -2,16 +2,15 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
+import type { CheckpointThread } from '../../src/disk/checkpointThread.ts';
 import { type EventLog, InvalidEvent, type RecordedEvent } from '../../src/eventStore.ts';
-import type { Rows, Table } from '../../src/views/table.ts';
-import { TableView } from '../../src/views/tableView.ts';
+import { View } from '../../src/views/view.ts';
 
 // An example of a view: the items of to-do lists, which are added, renamed, and removed.
 
 export const LOG_ID = 'log';
 export const NONE: ReadonlySet<string> = new Set();
 
-type Item = readonly [list: string, position: bigint, id: string, title: string];
 type ItemEvent = {
   type: 'ItemAdded' | 'ItemRenamed' | 'ItemRemoved';
   list: string;
@@ -19,54 +18,60 @@ type ItemEvent = {
   title: string;
 };
 
-export const TO_DO_LISTS: Table = {
+const TO_DO_LISTS = {
   name: 'toDoLists',
+  title: 'to-do list',
   applicationId: 7,
   version: 1,
-  columns: { list: 'TEXT', position: 'INTEGER', id: 'TEXT', title: 'TEXT' },
-  keyColumns: 2,
-  lookup: ['list', 'id'],
   cacheKiB: 1_024,
+  table: 'items',
+  schema: `
+    CREATE TABLE items (
+      list     TEXT    NOT NULL,
+      position INTEGER NOT NULL,
+      id       TEXT    NOT NULL,
+      title    TEXT    NOT NULL,
+      PRIMARY KEY (list, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX items_by_id ON items (list, id)`,
 };
 
-function foldItems(event: RecordedEvent, items: Rows<Item>): void {
-  const { type, position, data } = event;
-  const { list, id, title } = data as ItemEvent;
-  if (type === 'ItemAdded' && title === undefined) throw new InvalidEvent(event);
-  const item = items.find(list, id);
-  if (type === 'ItemAdded' && !item) items.put([list, position, id, title]);
-  if (type === 'ItemRenamed' && item) items.put([list, item[1], id, title]);
-  if (type === 'ItemRemoved' && item) items.delete(list, item[1]);
+function prepare(db: DatabaseSync) {
+  return {
+    db,
+    add: db.prepare('INSERT OR IGNORE INTO items (list, position, id, title) VALUES (?, ?, ?, ?)'),
+    rename: db.prepare('UPDATE items SET title = ? WHERE list = ? AND id = ?'),
+    remove: db.prepare('DELETE FROM items WHERE list = ? AND id = ?'),
+    titles: db.prepare('SELECT title FROM items WHERE list = ? ORDER BY position'),
+  };
 }
+type Statements = ReturnType<typeof prepare>;
 
-export class ToDoLists extends TableView<Item> {
-  static readonly definition = { table: TO_DO_LISTS, fold: foldItems, title: 'to-do list' };
+export class ToDoLists extends View<Statements> {
+  constructor(file: string, checkpointer?: CheckpointThread) {
+    super(file, TO_DO_LISTS, checkpointer);
+  }
+
+  protected override load(db: DatabaseSync): Statements {
+    return prepare(db);
+  }
+
+  protected override fold(event: RecordedEvent, { add, rename, remove }: Statements): void {
+    const { type, position, data } = event;
+    const { list, id, title } = data as ItemEvent;
+    if (type === 'ItemAdded' && title === undefined) throw new InvalidEvent(event);
+    if (type === 'ItemAdded') add.run(list, position, id, title);
+    if (type === 'ItemRenamed') rename.run(title, list, id);
+    if (type === 'ItemRemoved') remove.run(list, id);
+  }
+
   /** The connection of the view; tests make its commits fail. */
-  db!: DatabaseSync;
-
-  protected override load(db: DatabaseSync): void {
-    this.db = db;
-    super.load(db);
+  get db(): DatabaseSync {
+    return this.use(({ db }) => db);
   }
 
-  titlesOf(list: string, { after = 0n, limit = 1_000 } = {}): string[] {
-    const titles: string[] = [];
-    if (limit > 0)
-      this.scan({ after: [list, after], limit }, (item) => {
-        titles.push(item[3]);
-        return titles.length < limit;
-      });
-    return titles;
-  }
-
-  positionsOf(list: string): bigint[] {
-    const positions: bigint[] = [];
-    this.scan({ after: [list, 0n], columns: 'key' }, ([, position]) => positions.push(position) > 0);
-    return positions;
-  }
-
-  titleAt(list: string, position: bigint): string | undefined {
-    return this.get(list, position)?.[3];
+  titlesOf(list: string): string[] {
+    return this.use(({ titles }) => titles.all(list).map(({ title }) => title as string));
   }
 }
 
@@ -90,9 +95,9 @@ export function toDoLists(
   file = join(tempDir(), 'view.db'),
   events: readonly RecordedEvent[] = [],
 ): ToDoLists {
-  const view = ToDoLists.open(file);
+  const view = new ToDoLists(file);
   onTestFinished(() => view.close());
-  if (view.applied.logId === '') view.reset(LOG_ID);
+  if (view.progress.logId === '') view.reset(LOG_ID);
   if (events.length > 0) view.apply(events, NONE);
   return view;
 }

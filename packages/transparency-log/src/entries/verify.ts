@@ -132,7 +132,7 @@ async function openComparisons(
 ): Promise<Map<string, ViewComparison | undefined>> {
   const comparisons = new Map<string, ViewComparison | undefined>();
   const open = (draft: string) => MerkleTreeView.open(draft, { toLeaf });
-  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, table: 'tiles', open }] : [];
+  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, open }] : [];
   const existing = [...views, ...tree].filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   const logId = await log.logId();

@@ -8,13 +8,18 @@ import {
   type RecordedEvent,
   START,
 } from '@event-sourced/event-log';
-import { DamagedFile, isSqliteError, openReadOnly } from '@event-sourced/event-log/disk';
 import {
-  type Checkpointer,
+  type CheckpointThread,
+  DamagedFile,
+  isSqliteError,
+  openReadOnly,
+} from '@event-sourced/event-log/disk';
+import {
   readViewCheckpoint,
   View,
   ViewBehind,
-  type ViewFormat,
+  type ViewCheckpoint,
+  type ViewDefinition,
 } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import { leafText } from '../entries/leaf.ts';
@@ -31,15 +36,18 @@ export type LogHead = TreeHead & { logId: string; position: Position };
 export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
 type Options = {
-  checkpointer?: Checkpointer | undefined;
+  checkpointer?: CheckpointThread | undefined;
   toLeaf?: (event: RecordedEvent) => string;
 };
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
-const FORMAT: ViewFormat = {
+const MERKLE_TREE: ViewDefinition = {
+  name: 'merkleTree',
+  title: 'Merkle tree',
   applicationId: 0x50547265, // 'PTre' in ASCII
   version: 1,
   cacheKiB: 2_048, // tiles are appended
+  table: 'tiles',
   schema: `
     CREATE TABLE tiles (
       level        INTEGER NOT NULL,
@@ -63,60 +71,64 @@ const hashedLeaf = (event: RecordedEvent): string => leafHash(leafText(event).te
  * last tile of each level, which are in memory. Full tiles are rows; each one is verified up to the root when it is
  * read.
  */
-export class MerkleTreeView extends View {
+export class MerkleTreeView extends View<State> {
   readonly #toLeaf: (event: RecordedEvent) => string;
-  #tree = new TileWriter();
-  #head: TreeHead | undefined;
-  #statements!: ReturnType<typeof prepare>;
-  readonly #verified = new LRUCache<string, Buffer>({ max: MAX_CACHED });
 
   /** Opens the tree in a file. @throws Error with a message for the operator */
   static open(file: string, options: Options = {}): MerkleTreeView {
-    return new MerkleTreeView(file, options).open();
+    return new MerkleTreeView(file, options);
   }
 
   private constructor(file: string, { checkpointer, toLeaf = hashedLeaf }: Options) {
-    super(file, { name: 'merkleTree', title: 'Merkle tree', format: FORMAT }, checkpointer);
+    super(file, MERKLE_TREE, checkpointer);
     this.#toLeaf = toLeaf;
   }
 
   get head(): LogHead {
-    const { logId, position } = this.applied;
-    if (this.#head?.size !== this.#tree.size) this.#head = { size: this.#tree.size, root: this.#tree.root() };
-    return { logId, position, ...this.#head };
+    const { logId, position } = this.progress;
+    return { logId, position, ...this.use(headOf) };
   }
 
   /** Whether the tree has a tile. */
   has({ level, index, width }: Tile): boolean {
-    return width <= tileWidth(level, index, this.#tree.size);
+    return (
+      width <=
+      tileWidth(
+        level,
+        index,
+        this.use(({ tree }) => tree.size),
+      )
+    );
   }
 
   /** The first hashes of a tile, verified up to the root. @throws ViewBehind, also if the tree lacks the tile */
   readTile(tile: Tile): Buffer {
     if (!this.has(tile)) throw new ViewBehind('The Merkle tree is not up to date yet; retry.');
-    return this.use(() => this.#read(tile)).subarray(0, tile.width * HASH_BYTES);
+    return this.use((state) => readVerified(tile, state)).subarray(0, tile.width * HASH_BYTES);
   }
 
   /** The position before the first event of a tile of level 0. No hash covers it: the caller must check the events. */
   tileStart(index: number): Position {
-    return this.use(() => {
-      const row = this.#lastTile(0, index) ?? (this.#statements.tile.get(0, index) as TileRow | undefined);
+    return this.use(({ tree, statements }) => {
+      const row = lastTile(tree, 0, index) ?? (statements.tile.get(0, index) as TileRow | undefined);
       return row?.startsAfter ?? damaged(`tile ${index} of level 0 is missing, or has no position`);
     });
   }
 
   /** The index of the tile of level 0 with the event at a position, which the tree must have reached. */
   tileIndex(position: Position): number {
-    const last = this.#tree.lastTile(0);
-    if (last?.startsAfter != null && last.startsAfter < position) return last.index;
-    const row = this.use(() => this.#statements.before.get(position)) as Pick<TileRow, 'number'> | undefined;
-    return Number(row?.number ?? 0n);
+    return this.use(({ tree, statements }) => {
+      const last = tree.lastTile(0);
+      if (last?.startsAfter != null && last.startsAfter < position) return last.index;
+      const row = statements.before.get(position) as Pick<TileRow, 'number'> | undefined;
+      return Number(row?.number ?? 0n);
+    });
   }
 
   /** Compares the last tile of level 0 with the events of the log. */
   override async mismatch(log: EventLog): Promise<string | undefined> {
-    const { position } = this.applied;
-    const last = this.#tree.lastTile(0);
+    const { position } = this.progress;
+    const last = this.use(({ tree }) => tree.lastTile(0));
     if (!last) return undefined;
     const leaves: string[] = [];
     try {
@@ -133,17 +145,15 @@ export class MerkleTreeView extends View {
     return `its last ${last.width} leaves do not match the log`;
   }
 
-  protected override load(db: DatabaseSync): void {
+  protected override load(db: DatabaseSync, { position }: ViewCheckpoint): State {
     db.exec(HEAD_SCHEMA);
-    this.#statements = prepare(db);
-    this.#verified.clear();
-    this.#head = undefined;
-    this.#tree = new TileWriter(lastTiles(this.#statements), this.applied.position);
-    const saved = this.#statements.head.get() as { size: bigint; root: string } | undefined;
-    if (saved && (Number(saved.size) !== this.#tree.size || saved.root !== this.#tree.root()))
+    const statements = prepare(db);
+    const tree = new TileWriter(lastTiles(statements), position);
+    const saved = statements.head.get() as { size: bigint; root: string } | undefined;
+    if (saved && (Number(saved.size) !== tree.size || saved.root !== tree.root()))
       damaged('its last tiles do not match the saved root');
-    if ((this.#tree.size === 0) !== (this.applied.position === START))
-      damaged('the checkpoint does not match the tiles');
+    if ((tree.size === 0) !== (position === START)) damaged('the checkpoint does not match the tiles');
+    return { statements, tree, head: undefined, verified: new LRUCache({ max: MAX_CACHED }) };
   }
 
   /** Every event is a leaf, so `skip` has no effect. */
@@ -151,45 +161,62 @@ export class MerkleTreeView extends View {
     super.apply(events, NONE);
   }
 
-  protected override fold(event: RecordedEvent): void {
-    this.#tree.append(this.#toLeaf(event), event.position);
-    if (this.#tree.size % TILE_WIDTH === 0) this.#insertTiles();
+  protected override fold(event: RecordedEvent, state: State): void {
+    state.tree.append(this.#toLeaf(event), event.position);
+    if (state.tree.size % TILE_WIDTH === 0) insertTiles(state);
   }
 
-  protected override write(): void {
-    this.#insertTiles();
-    this.#statements.removeHead.run();
-    this.#statements.insertHead.run(this.head.size, this.head.root);
+  protected override write(state: State): void {
+    const { size, root } = headOf(state);
+    insertTiles(state);
+    state.statements.removeHead.run();
+    state.statements.insertHead.run(size, root);
   }
+}
 
-  #insertTiles(): void {
-    for (const { level, index, hashes, startsAfter } of this.#tree.takeChanged())
-      this.#statements.insert.run(level, index, hashes, startsAfter);
-  }
+/** The tree in memory, and what was read from an open file. */
+type State = {
+  readonly statements: ReturnType<typeof prepare>;
+  readonly tree: TileWriter;
+  /** The tree head, computed once for each size. */
+  head: TreeHead | undefined;
+  readonly verified: LRUCache<string, Buffer>;
+};
 
-  /** A tile at its width in the tree: the last one of a level from memory, others verified by the tile above. */
-  #read({ level, index }: Omit<Tile, 'width'>): Buffer {
-    const last = this.#lastTile(level, index);
-    if (last) return last.hashes;
-    const path = tilePath({ level, index, width: TILE_WIDTH });
-    const known = this.#verified.get(path);
-    if (known) return known;
-    const { hashes } = toTile(level, this.#statements.tile.get(level, index) as TileRow | undefined);
-    const above = this.#read({ level: level + 1, index: Math.floor(index / TILE_WIDTH) });
-    const at = (index % TILE_WIDTH) * HASH_BYTES;
-    if (
-      hashes.length !== TILE_WIDTH * HASH_BYTES ||
-      tileRoot(hashes) !== above.toString('hex', at, at + HASH_BYTES)
-    )
-      damaged(`${path} does not have its hash in the tile above`);
-    this.#verified.set(path, hashes);
-    return hashes;
-  }
+function headOf(state: State): TreeHead {
+  const { tree, head } = state;
+  state.head = head?.size === tree.size ? head : { size: tree.size, root: tree.root() };
+  return state.head;
+}
 
-  #lastTile(level: number, index: number): StoredTile | undefined {
-    const last = this.#tree.lastTile(level);
-    return last?.index === index ? last : undefined;
-  }
+function insertTiles({ statements, tree }: State): void {
+  for (const { level, index, hashes, startsAfter } of tree.takeChanged())
+    statements.insert.run(level, index, hashes, startsAfter);
+}
+
+/** A tile at its width in the tree: the last one of a level from memory, others verified by the tile above. */
+function readVerified({ level, index }: Omit<Tile, 'width'>, state: State): Buffer {
+  const { statements, tree, verified } = state;
+  const last = lastTile(tree, level, index);
+  if (last) return last.hashes;
+  const path = tilePath({ level, index, width: TILE_WIDTH });
+  const known = verified.get(path);
+  if (known) return known;
+  const { hashes } = toTile(level, statements.tile.get(level, index) as TileRow | undefined);
+  const above = readVerified({ level: level + 1, index: Math.floor(index / TILE_WIDTH) }, state);
+  const at = (index % TILE_WIDTH) * HASH_BYTES;
+  if (
+    hashes.length !== TILE_WIDTH * HASH_BYTES ||
+    tileRoot(hashes) !== above.toString('hex', at, at + HASH_BYTES)
+  )
+    damaged(`${path} does not have its hash in the tile above`);
+  verified.set(path, hashes);
+  return hashes;
+}
+
+function lastTile(tree: TileWriter, level: number, index: number): StoredTile | undefined {
+  const last = tree.lastTile(level);
+  return last?.index === index ? last : undefined;
 }
 
 /** The head of the tree that was saved last in a file; the empty one if the file has no readable tree of this log. */

@@ -272,13 +272,10 @@ describe('the embedded log with data of another writer', () => {
 
 /** A view that halts on an event without data. */
 class Lists extends ToDoLists {
-  static override readonly definition = {
-    ...ToDoLists.definition,
-    fold: (...[event, items]: Parameters<typeof ToDoLists.definition.fold>): void => {
-      if (event.data === null) throw new InvalidEvent(event);
-      ToDoLists.definition.fold(event, items);
-    },
-  };
+  protected override fold(event: RecordedEvent, statements: Parameters<ToDoLists['fold']>[1]): void {
+    if (event.data === null) throw new InvalidEvent(event);
+    super.fold(event, statements);
+  }
 }
 
 describe('a view', () => {
@@ -291,14 +288,14 @@ describe('a view', () => {
   /** The verification of a log with these events, and of a view with the first ones, changed by this SQL. */
   async function verifiedWith(applied: number, { logId = 'm', sql = '', events = EVENTS } = {}) {
     const file = join(tempDir(), 'view.db');
-    const open = (path: string) => Lists.open(path);
+    const open = (path: string) => new Lists(path);
     const view = open(file);
     view.reset(logId);
     view.apply(EVENTS.slice(0, applied), NONE);
     view.close();
     using db = new DatabaseSync(file);
     db.exec(sql);
-    const views = [{ name: 'lists', file, table: 'rows', open }];
+    const views = [{ name: 'lists', file, open }];
     const findProblem = ({ data }: RecordedEvent) => (data === null ? 'it has no data' : undefined);
     const options = { views, draftDir: tempDir(), isKnown: () => true, findProblem };
     return { file, ...(await verify(logOf(events), options)) };
