@@ -34,7 +34,7 @@ const INTEGRATION = [
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';
-const OTHERS = ['browser', 'clients', 'faults', 'heavy', 'soak', 'containers'].map((dir) => `test/${dir}/**`);
+const OTHERS = ['browser', 'clients', 'faults', 'heavy', 'containers'].map((dir) => `test/${dir}/**`);
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
 const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
@@ -58,7 +58,6 @@ export default defineConfig({
       test('bench', ['bench/*.test.ts']),
       test('faults', ['test/faults/*.test.ts'], LONG),
       test('heavy', ['test/heavy/*.test.ts'], { ...LONG, ...ALONE }),
-      test('soak', ['test/soak/*.test.ts'], { ...LONG, ...ALONE }),
       test('containers', ['test/containers/*.test.ts'], {
         globalSetup: 'test/containers/server.ts',
         ...ALONE,

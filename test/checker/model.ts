@@ -9,11 +9,8 @@ type LoggedPlant = {
   requestedAt: number;
 };
 
-/**
- * The log at the end: since it is append-only, each state that it had is a prefix. `roots[n]` is that of n events.
- * `mayBeStale`: a read may lack what another instance has written, as from a leader of EventStoreDB that was paused.
- */
-export type Log = { plants: readonly LoggedPlant[]; roots: readonly string[]; mayBeStale?: boolean };
+/** The log at the end: since it is append-only, each state that it had is a prefix. `roots[n]` is that of n events. */
+export type Log = { plants: readonly LoggedPlant[]; roots: readonly string[] };
 
 export type Violation = { operation: Operation; why: string };
 
@@ -53,7 +50,6 @@ type Entry = LoggedPlant & { index: number };
 
 class Model {
   readonly #operations: readonly Operation[];
-  readonly #mayBeStale: boolean;
   readonly #roots: readonly string[];
   readonly #entries: readonly Entry[];
   readonly #byPosition: ReadonlyMap<bigint, Entry>;
@@ -61,9 +57,8 @@ class Model {
   /** How many events each response shows that the log had. */
   readonly #shown: ReadonlyMap<Operation, number>;
 
-  constructor(operations: readonly Operation[], { plants, roots, mayBeStale = false }: Log) {
+  constructor(operations: readonly Operation[], { plants, roots }: Log) {
     this.#operations = operations;
-    this.#mayBeStale = mayBeStale;
     this.#roots = roots;
     this.#entries = plants.map((plant, index) => ({ ...plant, index }));
     this.#byPosition = new Map(this.#entries.map((entry) => [entry.position, entry]));
@@ -180,11 +175,9 @@ class Model {
     return size > 0 && size <= this.#sizeKnown(operation);
   }
 
-  /** The minimum size of the log, by earlier responses: of any instance, unless reads may be stale. */
+  /** The minimum size of the log, by earlier responses of any instance. */
   #sizeKnown(operation: Operation): number {
-    const { instance } = operation;
-    const known = this.#before(operation).filter((it) => !this.#mayBeStale || it.instance === instance);
-    return Math.max(0, ...known.map((it) => this.#shown.get(it) ?? 0));
+    return Math.max(0, ...this.#before(operation).map((it) => this.#shown.get(it) ?? 0));
   }
 
   #shownBy({ request, response }: Operation): number {

@@ -18,8 +18,6 @@ export type System = {
   /** The events of plants in the log. */
   events(): Promise<RecordedEvent[]>;
   logPosition(position: bigint): Promise<string>;
-  /** Whether a read may lack what another instance has written. */
-  readsMayBeStale?: boolean;
   /** Log lines that no fault explains. */
   unexpectedLines(): string[];
 };
@@ -50,10 +48,7 @@ export async function check(system: System, seed: number): Promise<string | unde
     const position = events.at(-1)?.position ?? 0n;
     await newClient().sendAll({ position, text: await system.logPosition(position) });
 
-    const log = {
-      ...logOf(events, before.length, history.operations),
-      mayBeStale: system.readsMayBeStale ?? false,
-    };
+    const log = logOf(events, before.length, history.operations);
     const violation = violationIn(history.operations, log);
     if (violation) return reportOf(seed, history, log, violation);
   } catch (error) {

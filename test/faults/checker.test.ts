@@ -3,7 +3,8 @@ import { fakeCluster } from '../checker/fakeCluster.ts';
 import { check, type System } from '../checker/run.ts';
 import { resourcesInUse } from '../support/instances.ts';
 
-const SEEDS = 20;
+/** CHECKER_SEEDS=500 npm run test:faults -- test/faults/checker.test.ts checks more. */
+const SEEDS = Number(process.env.CHECKER_SEEDS ?? 20);
 /** Most of the time clients wait. */
 const CLUSTERS = 4;
 /** Repeats one seed: CHECKER_SEED=7 npm run test:faults -- test/faults/checker.test.ts */

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
@@ -11,7 +12,6 @@ import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { rootOfLog } from '../../src/entries/appendLeaves.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
-import { openFake, openIn } from '../support/stores.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
 
@@ -228,7 +228,7 @@ test('the root of a log is the same in the embedded log, in EventStoreDB after a
   }
   const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
   await embedded.append('plant-alice/1', watered, 0n);
-  const { store: eventStoreDb } = await openFake();
+  const eventStoreDb = await overFakeServer((await startFakeServer()).url);
   await copyLog({ from: embedded, to: eventStoreDb });
   const returned = await openIn(back);
   await copyLog({ from: eventStoreDb, to: returned });

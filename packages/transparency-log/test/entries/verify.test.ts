@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { appendMany, openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import canonicalize from 'canonicalize';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -17,7 +18,6 @@ import { everything } from '../../../event-log/src/testing/contract.ts';
 import { item, ToDoLists } from '../../../event-log/test/views/toDoLists.ts';
 import { type Verification, verifyLog } from '../../src/entries/verify.ts';
 import { MTH } from '../merkle/rfc9162.ts';
-import { appendMany, openFake, openIn } from '../support/stores.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 
@@ -53,7 +53,8 @@ async function opened(kind: Kind) {
     const fill = (events: number) => appendMany(store, events);
     return { store, fill, verified: (options?: Options) => verify(store, options) };
   }
-  const { server, store } = await openFake();
+  const server = await startFakeServer();
+  const store = await overFakeServer(server.url);
   const fill = (events: number): void => {
     for (let i = 0; i < events; i++) server.write(`plant-u${i % 7}/${i}`, { data: {}, metadata: {} });
   };
