@@ -47,7 +47,9 @@ test.each([[], ['scale']])(
       symlinkSync(join(ROOT, name), join(dir, name));
     for (const file of globSync('bench/*.{ts,json}', { cwd: ROOT }))
       cpSync(join(ROOT, file), join(dir, file));
-    const { code, stdout, stderr } = await run({ command: ['npm', '--prefix', dir, 'run', '-s', 'bench', '--', ...args] });
+    const { code, stdout, stderr } = await run({
+      command: ['npm', '--prefix', dir, 'run', '-s', 'bench', '--', ...args],
+    });
     const line = 'npm ci --prefix bench installs what benchmarks need.\n';
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: line });
   },
