@@ -59,12 +59,13 @@ export async function appOver(
     logId: async () => 'm',
     append: async () => ({ position: 1n, revision: 0n }),
     ...fakeStore,
-  };
+  } as EventStore;
+  const forHashing = fakeStore.forHashing ?? store;
   const followers = Object.values(views).map(
     (view) => ({ view, ready: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
   );
   const app = await buildApp({
-    store: store as EventStore,
+    store: { ...store, forHashing },
     views,
     readYourWrites: new ReadYourWrites(followers),
     followers,
