@@ -1,11 +1,10 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 
 /** Resolves when the Merkle tree of a running service is saved up to a position. */
-export async function treeSaved(dir: string, position: number): Promise<void> {
-  await expect.poll(() => savedPosition(dir)).toBeGreaterThanOrEqual(position);
-}
+export const treeSaved = (dir: string, position: number): Promise<void> =>
+  vi.waitFor(() => expect(savedPosition(dir)).toBeGreaterThanOrEqual(position), { timeout: 300_000 });
 
 /** Throws until the file is complete. */
 function savedPosition(dir: string): number {
