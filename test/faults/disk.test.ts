@@ -5,13 +5,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { canMount, expectStartFailure, isRoot, smallDisk } from '../support/disk.ts';
+import { canMount, expectStartFailure, isRoot, NOBODY, READER, smallDisk } from '../support/disk.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { MAIN, NODE, run } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
-
-const NOBODY = 65_534;
 
 /** A small disk, on which the service can start. */
 async function smallDiskOfService() {
@@ -87,8 +85,19 @@ describe.skipIf(!canMount)('a full disk', () => {
   });
 });
 
-/** A user whom modes refuse, as they do not refuse root. */
-const reader = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+test.skipIf(!canMount)('a full disk does not keep prove from proving what was signed', async () => {
+  const { command: service, dir, start, fill } = await smallDiskOfService();
+  const server = await start();
+  await server.as('alice').create(1, { name: 'Fern' });
+  await server.terminate();
+  const command = (...args: string[]) => run({ command: [...service, ...args], env: { DATA_DIR: dir } });
+  expect(await command('log-key')).toMatchObject({ code: 0 });
+  const prove = () => command('prove', '--user', 'alice', '--id', '1');
+  const proof = await prove();
+  expect(proof).toMatchObject({ code: 0, stderr: '' });
+  fill();
+  expect(await prove()).toEqual(proof);
+});
 
 describe('a start fails with one line that names', () => {
   test.for(['log.db', 'lock.db', 'view.db'])('%s if it is read-only', async (name) => {
@@ -97,7 +106,7 @@ describe('a start fails with one line that names', () => {
     if (isRoot) for (const part of ['.', ...readdirSync(dir)]) chownSync(join(dir, part), NOBODY, NOBODY);
     const file = join(dir, name);
     chmodSync(file, 0o444);
-    const line = await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, file);
+    const line = await expectStartFailure({ ...READER, env: { DATA_DIR: dir } }, file);
     expect(line).toMatch(/permission denied/);
   });
 
@@ -123,7 +132,7 @@ describe('a copy of log.db in a read-only directory', () => {
     return dir;
   };
   const command = (name: string, DATA_DIR: string, ...args: string[]) =>
-    run({ ...reader, command: [NODE, MAIN, name, ...args], env: { DATA_DIR } });
+    run({ ...READER, command: [NODE, MAIN, name, ...args], env: { DATA_DIR } });
 
   test('can be verified, replayed and backed up', async () => {
     const DATA_DIR = inReadOnlyDir(join(logWith({ events: 3 }), 'log.db'));
@@ -165,7 +174,7 @@ describe('a read-only data directory', () => {
     const before = readFileSync(file);
     if (!isRoot) for (const name of ['lock.db', 'log.db', 'view.db']) chmodSync(join(dir, name), 0o400);
     chmodSync(dir, isRoot ? 0o755 : 0o500);
-    await expectStartFailure({ ...reader, env: { DATA_DIR: dir } }, dir);
+    await expectStartFailure({ ...READER, env: { DATA_DIR: dir } }, dir);
     expect(readFileSync(file).equals(before)).toBe(true);
     chmodSync(dir, 0o700);
   });
@@ -174,6 +183,6 @@ describe('a read-only data directory', () => {
     const dir = tempDir();
     chmodSync(dir, isRoot ? 0o755 : 0o500);
     for (const DATA_DIR of [dir, join(dir, 'data')])
-      await expectStartFailure({ ...reader, env: { DATA_DIR } }, DATA_DIR);
+      await expectStartFailure({ ...READER, env: { DATA_DIR } }, DATA_DIR);
   });
 });

@@ -1,11 +1,22 @@
-import { cpSync } from 'node:fs';
+import { chmodSync, cpSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { stopClock, untilSettled } from '@event-sourced/testing/clock';
 import { alterLog, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import {
+  entries,
+  FakeLog,
+  serve,
+  toEntry,
+  VERIFIER_KEY,
+} from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { auditorOf } from '../support/auditor.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
+import { canMount, READER, smallDisk } from '../support/disk.ts';
+import { NODE, run, start } from '../support/process.ts';
 import { startServiceWithTree } from '../support/service.ts';
 
 describe('an auditor of a service', () => {
@@ -41,5 +52,47 @@ describe('an auditor of a service', () => {
       await monitor(),
       /^ALARM: mismatch: the entry of event 4 does not have its hash in the tree/,
     );
+  });
+});
+
+const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
+const optionsOf = (url: string, state: string) => [
+  ...['monitor', '--url', url, '--key', formatVerifierKey(VERIFIER_KEY), '--state', state],
+];
+
+describe.skipIf(!canMount)('a monitor whose disk is full', () => {
+  test('checks the log, and raises an alarm with the evidence in its message', async () => {
+    const { inside, dir, fill, free } = await smallDisk();
+    const http = await serve(new FakeLog(entries(3)), { isPublic: true });
+    const command = inside([NODE, BIN, ...optionsOf(http.url, `${dir}.state`)]);
+    const once = () => run({ command: [...command, '--once'] });
+    fill();
+    const full = await once();
+    expect(full).toMatchObject({ code: 2, stdout: '' });
+    expect(full.stderr).toMatch(/^not checked: cannot write \S+\.state: ENOSPC/m);
+    free();
+    expect(await once()).toMatchObject({ code: 0, stderr: '' });
+    fill();
+    const following = start({ command: [...command, '--interval', '1'] });
+    await expect.poll(following.stderr).toMatch(/^(not checked: cannot write .*\n){2}/);
+    const fork = new FakeLog(entries(4).with(1, toEntry(2, { name: 'Fren' })));
+    http.serve(fork);
+    expect((await following.ended).code).toBe(1);
+    const [, base64 = ''] = /^received.checkpoint, in Base64: (.*)$/m.exec(following.stderr()) ?? [];
+    expect(following.stderr()).toMatch(/^ALARM: fork: .*; the evidence could not be written: ENOSPC/m);
+    expect(Buffer.from(base64, 'base64')).toEqual(await fork.checkpoint());
+  });
+});
+
+test('a monitor whose state is in a read-only directory ends with 2, and names the file', async () => {
+  const dir = tempDir();
+  chmodSync(dir, 0o555);
+  onTestFinished(() => chmodSync(dir, 0o700)); // so that it can be removed
+  const http = await serve(new FakeLog(entries(3)), { isPublic: true });
+  const command = [NODE, BIN, ...optionsOf(http.url, join(dir, 'state')), '--once'];
+  expect(await run({ ...READER, command })).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(`^not checked: cannot lock ${dir}/state\\.lock: EACCES: .*\n$`),
   });
 });

@@ -184,7 +184,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const http = await serve(one);
     const key = formatVerifierKey(VERIFIER_KEY);
     const args = ['monitor', '--url', http.url, '--key', key, '--state', join(dir, 'monitor'), '--once'];
-    rmSync(join(dir, 'monitor'), { force: true });
+    for (const file of ['monitor', 'monitor.checkpoint']) rmSync(join(dir, file), { force: true });
     expect(await runCommand(args)).toMatchObject({ code: 0 });
     http.serve(two);
     const { stderr } = await runCommand(args);

@@ -5,7 +5,9 @@ import { expectRefused } from './cli.ts';
 import { canRun, MAIN, NODE, run, start } from './process.ts';
 
 export const isRoot = process.getuid?.() === 0;
-const SERVER = [NODE, MAIN];
+export const NOBODY = 65_534;
+/** A user whom modes refuse, as they do not refuse root. */
+export const READER = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
 const NAMESPACE = isRoot ? ['--mount'] : ['--map-root-user', '--mount'];
 const MOUNT = 'mount -t tmpfs -o size=6m tmpfs "$0" && echo mounted && exec cat';
 const inNamespace = (script: string, at: string) => ['unshare', ...NAMESPACE, 'sh', '-c', script, at];
@@ -18,12 +20,19 @@ export async function smallDisk() {
   await keeper.printed(/mounted/);
   const into = isRoot ? ['--mount'] : ['--user', '--mount', '--preserve-credentials'];
   const visiblePath = `/proc/${keeper.pid}/root${mountPoint}`;
+  /** A command that finds the disk. */
+  const inside = (command: readonly string[]): string[] => [
+    ...['nsenter', `--target=${keeper.pid}`, ...into],
+    ...command,
+  ];
   const ballast = join(visiblePath, 'ballast');
   return {
     dir: join(mountPoint, 'data'),
     /** The path of the same directory for this process. */
     visiblePath: join(visiblePath, 'data'),
-    command: ['nsenter', `--target=${keeper.pid}`, ...into, ...SERVER],
+    inside,
+    /** The service. */
+    command: inside([NODE, MAIN]),
     fill: () => fill(ballast),
     free: () => rmSync(ballast),
   };

@@ -32,8 +32,6 @@ type Run = ReturnType<typeof parseMonitorOptions> &
   };
 
 const ATTEMPTS_ONCE = 3;
-/** Errors of files that may not occur at the next check. */
-const TRANSIENT = ['ENOSPC', 'EDQUOT', 'EIO', 'EMFILE', 'ENFILE'];
 /** The maximum duration of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const TOO_SLOW =
@@ -51,7 +49,6 @@ export async function monitorLog(options: MonitorOptions, context: Context): Pro
   if (!/^[!-~]*$/.test(token ?? '')) throw new Error('the environment variable TOKEN is not a valid token.');
   const files = new StateFiles(options.state);
   const alarms = new AlarmDirectory({ path: `${options.state}.alarm`, program: settings.program, print });
-  if (!alarms.exists) await files.read(settings.key); // before any file is created
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
   const run = { ...context, ...settings, files, alarms, known };
   await (settings.once ? checkOnce(run) : follow(run));
@@ -87,31 +84,29 @@ async function tryToCheck(run: Run, timeoutMs: number): Promise<NotChecked | und
     await check(run, AbortSignal.any([run.signal, deadline.signal]));
     return undefined;
   } catch (error) {
-    if (!(error instanceof NotChecked || isTransient(error))) throw error;
+    if (!(error instanceof NotChecked)) throw error;
     return new NotChecked(printable(`not checked: ${error.message}`));
   } finally {
     clearTimeout(timer);
   }
 }
 
-const isTransient = (error: unknown): error is Error =>
-  [error, (error as Error).cause].some((one) => TRANSIENT.includes(String(Object(one).code)));
-
 /** Locks the state, and checks the log unless there was an alarm. @throws NotChecked, Error */
 async function check(run: Run, signal: AbortSignal): Promise<void> {
-  const { files, alarms, key, write } = run;
+  const { files, alarms, key } = run;
+  if (!alarms.exists) await files.read(key); // before any file is created
   using _lock = await files.lock();
   if (alarms.exists) {
     await alarms.notifyAgain();
     throw new Error(
-      `there was an alarm before: its evidence is in ${alarms.path}; keep it and ${files.path}, and move both to check this log again`,
+      `there was an alarm before: its evidence is in ${alarms.path}; keep it, ${files.path} and ${files.path}.checkpoint; move all three to check this log again`,
     );
   }
   try {
     const checked = await checkRemote(run, signal);
     await files.writeChecked(checked.state);
     run.known = []; // the state is consistent with them
-    await write(formatResult(checked));
+    await printResult(checked, run);
   } catch (error) {
     if (error instanceof Alarm) throw new Error(await alarms.raise(error), { cause: error });
     if (error instanceof NotChecked) throw new NotChecked(withPending(error, await files.read(key)));
@@ -142,6 +137,13 @@ async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
         onNotice(message);
       }),
     onNotice,
+  });
+}
+
+async function printResult(checked: Checked, { write }: Run): Promise<void> {
+  await write(formatResult(checked)).catch((error) => {
+    if (error.code === 'EPIPE') throw error; // no one reads the output
+    throw new NotChecked(`cannot write to standard output: ${error.message}`); // for example, to a full disk
   });
 }
 

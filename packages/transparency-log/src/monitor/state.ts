@@ -1,4 +1,4 @@
-import { acquireFileLock, FileLocked } from '../files/fileLock.ts';
+import { acquireFileLock } from '../files/fileLock.ts';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
@@ -32,45 +32,68 @@ export class StateFiles {
     this.path = path;
   }
 
-  /** Locks the state: each check continues from the state of the previous check. @throws NotChecked, Error */
-  async lock(): Promise<Disposable> {
+  /** Locks the state: each check continues from the state of the previous check. @throws NotChecked */
+  lock(): Promise<Disposable> {
     const file = `${this.path}.lock`;
-    return acquireFileLock(file).catch((error: Error) => {
-      const message = `cannot lock ${file}: ${error.message}`;
-      throw error instanceof FileLocked ? new NotChecked(message) : new Error(message, { cause: error });
-    });
+    return acquireFileLock(file).catch(orNotChecked(`lock ${file}`));
   }
 
-  /** Reads the state of the last check. @throws Error if the file is not the state of a monitor of this log */
+  /**
+   * The state of the last check. If its file was lost, the checkpoint beside it must still be compared.
+   * @throws NotChecked; Error if a file is not of a monitor of this log
+   */
   async read(key: VerifierKey): Promise<State> {
-    try {
-      const text = await readIfExists(this.path, MAX_STATE_BYTES, 'the state of a monitor');
-      return text === undefined ? NEW_STATE : await parseState(text, key);
-    } catch (error) {
-      const reason = printable((error as Error).message);
-      throw new Error(
-        `the file of --state belongs to another log, or is damaged; it was not changed: ${reason}`,
-        {
-          cause: error,
-        },
-      );
-    }
+    const parse = (text: string) => parseState(text, key);
+    const state = await this.#read(this.path, 'the state of a monitor', parse);
+    if (state) return state;
+    const source = { receivedAt: new Date().toISOString(), shownBy: `in ${this.#checkpointFile}` };
+    const open = (note: string) => openReceived({ note, ...source }, key);
+    const last = await this.#read(this.#checkpointFile, 'a checkpoint', open);
+    return last ? { ...NEW_STATE, pending: [last] } : NEW_STATE;
   }
 
-  /** Writes the state atomically. @throws Error */
+  /** Writes the state atomically. @throws NotChecked, Error */
   async write(state: State): Promise<void> {
     const text = formatState(state);
     if (Buffer.byteLength(text) > MAX_STATE_BYTES)
       throw new Error('the state would be too large: give fewer files of --known at once.');
-    await replaceFile(this.path, text);
+    await this.#write(this.path, text);
   }
 
-  /** Writes the state after a check, and its checkpoint for other tools. @throws Error */
+  /** Writes the state after a check, and its checkpoint for other tools. @throws NotChecked, Error */
   async writeChecked(state: State & { checkpoint: Received }): Promise<void> {
     await this.write(state);
-    await replaceFile(`${this.path}.checkpoint`, state.checkpoint.note);
+    await this.#write(this.#checkpointFile, state.checkpoint.note);
+  }
+
+  get #checkpointFile(): string {
+    return `${this.path}.checkpoint`;
+  }
+
+  async #read<T>(file: string, what: string, parse: (text: string) => Promise<T>): Promise<T | undefined> {
+    try {
+      const text = await readIfExists(file, MAX_STATE_BYTES, what);
+      return text === undefined ? undefined : await parse(text);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (typeof code === 'string') return orNotChecked(`read ${file}`)(error as Error);
+      throw new Error(
+        `the file ${file} belongs to another log, or is damaged; it was not changed: ${printable(message)}`,
+        { cause: error },
+      );
+    }
+  }
+
+  #write(file: string, content: string): Promise<void> {
+    return replaceFile(file, content).catch(orNotChecked(`write ${file}`));
   }
 }
+
+const orNotChecked =
+  (doing: string) =>
+  ({ message }: Error): never => {
+    throw new NotChecked(`cannot ${doing}: ${message}`);
+  };
 
 const FORMAT = 'transparency-log monitor 1';
 

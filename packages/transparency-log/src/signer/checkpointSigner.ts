@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { syncDirectory } from '@event-sourced/event-log/disk';
 import { acquireFileLock } from '../files/fileLock.ts';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
 import { type ProveConsistency, verifyConsistency } from '../merkle/proofs.ts';
@@ -86,7 +87,7 @@ export class CheckpointSigner {
     for (;;) {
       const signed = await this.#lastSigned();
       await assertConsistent(signed, head, prove); // without the lock, since `prove` may read the whole log
-      if (signed.some((one) => one.size > size)) return checkpoint; // not recorded: the file has a larger one
+      if (signed.some((one) => one.size >= size)) return checkpoint; // the file has it, or a larger one
       // Another process, such as the command `prove`, may use the same file.
       using _lock = await orUnusable(this.#lockFile, acquireFileLock(this.#lockFile));
       if (!isSameHistory(await this.#lastSigned(), signed)) continue;
@@ -101,6 +102,7 @@ export class CheckpointSigner {
     const note = await orUnusable(this.file, read(this.file));
     if (note === undefined || note === this.#last?.note) return this.#last ? [this.#last] : [];
     const recorded = await orUnusable(this.file, openCheckpoint(note, this.verifierKey));
+    await orUnusable(this.file, syncDirectory(dirname(this.file))); // its writer may have crashed before its fsync
     return this.#last ? [this.#last, recorded] : [recorded];
   }
 }

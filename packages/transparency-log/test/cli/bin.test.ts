@@ -1,12 +1,12 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
@@ -65,6 +65,22 @@ test('the commands of the README check any proof and any log', async () => {
 test('the exit code of a check is 2 if the log is unavailable', async () => {
   const args = ['--url', 'http://127.0.0.1:1', ...KEY, '--state', `${tempDir()}/state`, '--once'];
   expect(await run(['monitor', ...args])).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a monitor follows a log although its output is on a full disk', async () => {
+  const { url } = await serve(new FakeLog(entries(1)), { isPublic: true });
+  const full = openSync('/dev/full', 'w');
+  onTestFinished(() => closeSync(full));
+  const args = ['monitor', '--url', url, ...KEY, '--state', `${tempDir()}/state`, '--interval', '1'];
+  const bin = spawn(process.execPath, [fileURLToPath(BIN), ...args], { stdio: ['ignore', full, 'pipe'] });
+  let stderr = '';
+  bin.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const twice = /^(not checked: cannot write to standard output: ENOSPC.*\n){2}/;
+  await expect.poll(() => stderr).toMatch(twice);
+  bin.kill();
+  await once(bin, 'close');
 });
 
 test('a monitor reaches a log through the proxy of HTTP_PROXY, except the hosts of NO_PROXY', async () => {

@@ -93,7 +93,10 @@ describe('the command monitor', () => {
     expectRefused(await prove(`20:${one.head().root}`), /the proof is invalid/);
     expectRefused(await prove(join(`${state}.alarm`, 'earlier.checkpoint')), /the proof is invalid/);
     // The alarm is not forgotten when the monitor is restarted, or the log shows its first face again.
-    expectRefused(await monitor(first.url, state), /^there was an alarm before: .* keep it and .*state/);
+    expectRefused(
+      await monitor(first.url, state),
+      /^there was an alarm before: .* keep it, .*state and .*state\.checkpoint/,
+    );
   });
 
   test('raises the alarm also if the evidence cannot be written, and prints it', async () => {
@@ -114,7 +117,7 @@ describe('the command monitor', () => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
     symlinkSync('/dev/full', `${state}.draft`);
     const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
-    await expect.poll(running.stderr).toMatch(/^not checked: ENOSPC/m);
+    await expect.poll(running.stderr).toMatch(/^not checked: cannot write \S+state: ENOSPC/m);
     rmSync(`${state}.draft`);
     await running.printed(/new events: 20/);
     // What could not be written is not forgotten. The disk becomes full while nothing is written.
@@ -126,11 +129,43 @@ describe('the command monitor', () => {
     hidden.tile = () => Promise.reject(new Error('missing'));
     http.serve(hidden);
     response.destroy();
-    await expect.poll(running.stderr).toMatch(/^ENOSPC: .*\nnot checked: .*404/m);
+    await expect.poll(running.stderr).toMatch(/^cannot write \S+: ENOSPC.*\nnot checked: .*404/m);
     http.serve(new FakeLog(entries(22)));
     const { code, stderr } = await running.ended;
     expect(code).toBe(1);
-    expect(stderr).toMatch(/\nENOSPC: .*\nALARM: fork: .*; the evidence is in .*\n$/);
+    expect(stderr).toMatch(/\ncannot write .*: ENOSPC.*\nALARM: fork: .*; the evidence is in .*\n$/);
+  });
+
+  test('compares the log with the checkpoint beside a state file that was lost', async () => {
+    const [state, one] = [newState(), new FakeLog(entries(20))];
+    const http = await serve(one);
+    succeeded(await monitor(http.url, state));
+    rmSync(state);
+    http.serve(new FakeLog(entries(21)));
+    expect(succeeded(await monitor(http.url, state))).toMatch(/ {2}21:[\da-f]{64} {2}new events: 21\n$/);
+    const kept = readFileSync(`${state}.checkpoint`);
+    rmSync(state);
+    http.serve(forkOf(22));
+    const alarm = `^ALARM: fork: the log has signed 21:\\S+ \\(in ${state}\\.checkpoint\\)`;
+    expectRefused(await monitor(http.url, state), RegExp(alarm));
+    expect(readFileSync(`${state}.checkpoint`)).toEqual(kept);
+    rmSync(`${state}.alarm`, { recursive: true });
+    rmSync(state);
+    writeFileSync(`${state}.checkpoint`, 'nothing');
+    expectRefused(
+      await monitor(http.url, state),
+      /^the file \S+state\.checkpoint belongs to another log, or is damaged; it was not changed: /,
+    );
+  });
+
+  test('with --once ends with 2, and names the file, if its directory is missing', async () => {
+    const [state, http] = [join(newState(), 'state'), await serve(new FakeLog(entries(3)))];
+    stopClock();
+    const [{ code, stderr }] = await untilSettled(monitor(http.url, state));
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(`^not checked: cannot lock ${state}\\.lock: ENOENT: .*\n$`),
+    });
   });
 
   test('does not check while another monitor uses the same state, nor after its alarm', async () => {
@@ -180,7 +215,7 @@ describe('the command monitor', () => {
     writeFileSync(state, content);
     expectRefused(
       await monitor(http.url, state),
-      /^the file of --state belongs to another log, or is damaged; it was not changed: /,
+      /^the file \S+state belongs to another log, or is damaged; it was not changed: /,
     );
     expect(readFileSync(state)).toEqual(content);
   });
@@ -350,7 +385,7 @@ describe('the command monitor', () => {
       { token: 'hunter2\nWARN' },
       /^(?!.*hunter2)the environment variable TOKEN is not a valid token/,
     ],
-    ['a directory as state', { state: '.' }, /the file of --state .* it is not the state of a monitor/],
+    ['a directory as state', { state: '.' }, /the file \. .* it is not the state of a monitor/],
   ])(
     'refuses %s',
     async (_, { url = 'http://127.0.0.1:1', key = VKEY, interval = '60', state, token = 'x' }, line) => {
