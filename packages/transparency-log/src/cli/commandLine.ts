@@ -3,8 +3,8 @@ import { Command } from 'commander';
 import { once, reportInOneLine } from './errorOutput.ts';
 
 type Context = {
-  /** The token for the log that a monitor checks. */
-  token: string | undefined;
+  /** Has the token for the log that a monitor checks, and the proxy. */
+  env: NodeJS.ProcessEnv;
   input: Readable;
   write: (text: string) => Promise<void>;
   /** Prints a line for the user of the command, on standard error. */

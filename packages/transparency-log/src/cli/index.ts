@@ -1,4 +1,4 @@
-import { runUntilSignal, useProxyFromEnv } from '@event-sourced/event-log/process';
+import { runUntilSignal } from '@event-sourced/event-log/process';
 import { CommanderError } from 'commander';
 import { commandLine } from './commandLine.ts';
 
@@ -15,9 +15,8 @@ export async function main(process: NodeJS.Process): Promise<void> {
       stdout.write(text, (error) => (error ? reject(error) : resolve()));
     });
   try {
-    useProxyFromEnv(env);
     await runUntilSignal(process, async (signal) => {
-      await commandLine({ token: env.TOKEN, input, write, print, signal }).parseAsync(argv);
+      await commandLine({ env, input, write, print, signal }).parseAsync(argv);
     });
   } catch (error) {
     const { message, exitCode = 1 } = error as Error & { exitCode?: number };

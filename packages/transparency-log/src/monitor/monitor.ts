@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { useProxyFromEnv } from '@event-sourced/event-log/process';
 import { sleep } from '@event-sourced/event-log/time';
 import { formatTreeHead } from '../merkle/treeHead.ts';
 import { keyOrigin } from '../notes/checkpoint.ts';
@@ -15,7 +16,8 @@ import type { Received } from './received.ts';
 import { type State, StateFiles } from './state.ts';
 
 type Context = {
-  token: string | undefined;
+  /** TOKEN is the token for the log. */
+  env: NodeJS.ProcessEnv;
   /** Writes a line for each check. */
   write: (line: string) => Promise<void>;
   print: (line: string) => void;
@@ -43,10 +45,13 @@ const RETRY_INTERVAL_MS = 1_000;
  * if the log contradicts itself, after writing the evidence to files
  */
 export async function monitorLog(options: MonitorOptions, context: Context): Promise<void> {
-  const { token, print } = context;
+  const { env, print } = context;
   const settings = parseMonitorOptions(options, print);
   // An error of `fetch` would quote a token with invalid characters.
-  if (!/^[!-~]*$/.test(token ?? '')) throw new Error('the environment variable TOKEN is not a valid token.');
+  if (!/^[!-~]*$/.test(env.TOKEN ?? ''))
+    throw new Error('the environment variable TOKEN is not a valid token.');
+  const witnesses = (settings.policy?.witnesses ?? []).flatMap(({ url }) => url ?? []);
+  useProxyFromEnv(env, [settings.url, ...witnesses]);
   const files = new StateFiles(options.state);
   const alarms = new AlarmDirectory({ path: `${options.state}.alarm`, program: settings.program, print });
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
@@ -116,11 +121,11 @@ async function check(run: Run, signal: AbortSignal): Promise<void> {
 
 /** @throws Alarm, NotChecked */
 async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
-  const { url, token, key, files } = run;
+  const { url, key, files, env } = run;
   const onNotice = (line: string): void => run.print(printable(line));
   return checkLog({
     ...run,
-    client: new LogClient({ url, token, signal }),
+    client: new LogClient({ url, token: env.TOKEN, signal }),
     witnessCheckpoint: (witness) =>
       new LogClient({
         url: `${witness}/${hash('sha256', keyOrigin(key))}`,

@@ -73,7 +73,7 @@ type Given = { token?: string; input?: readonly (string | Uint8Array)[] };
 export const startCommand = (args: readonly string[], { token = 'secret', input = [] }: Given = {}) =>
   startProgram(args, ({ output, print, signal }) =>
     commandLine({
-      token,
+      env: { TOKEN: token },
       input: Readable.from(input.map((piece) => Buffer.from(piece))),
       write: async (text) => void output.write(text),
       print,
