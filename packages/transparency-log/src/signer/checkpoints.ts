@@ -44,7 +44,7 @@ export class Checkpoints {
   readonly #cosigning: Cosigning | undefined;
   /** Resolves if the tree extends the last signed checkpoint; undefined if a check has failed, and is due again. */
   #check: Promise<void> | undefined;
-  /** Whether the tree was rebuilt because it did not extend a signed checkpoint. */
+  /** Whether the tree was rebuilt since it last extended the signed checkpoint. */
   #wasRebuilt = false;
   /** The checkpoint that was requested last; its note is pending while it is being signed. */
   #latest: { head: TreeHead; note: Promise<string>; signedAt: number } | undefined;
@@ -173,8 +173,9 @@ export class Checkpoints {
     return this.#check ?? this.#startCheck();
   }
 
+  /** Replaces a running check, which may be of the tree before it was rebuilt. */
   #startCheck(): Promise<void> {
-    const check = this.#checkTree();
+    const check: Promise<void> = this.#checkTree(() => this.#check === check);
     this.#check = check;
     check.catch(() => {
       if (this.#check === check) this.#check = undefined;
@@ -182,16 +183,19 @@ export class Checkpoints {
     return check;
   }
 
-  /** Rebuilds a tree that contradicts a signed checkpoint, but only once: its file may have been altered, not the log. */
-  async #checkTree(): Promise<void> {
+  /** Rebuilds a tree that contradicts a signed checkpoint once: its file may have been altered, not the log. */
+  async #checkTree(isCurrent: () => boolean): Promise<void> {
     const { tree, signer } = this.#deps;
     try {
       await signer.check(tree.ready.head, this.#prove);
+      this.#wasRebuilt = false;
     } catch (error) {
+      if (isRefusal(error) && !isCurrent()) return this.#checked();
       const hasOtherRoot = error instanceof LogContradictsCheckpoint && error.head.size >= error.signed.size;
       if (hasOtherRoot && !this.#wasRebuilt) {
+        const behind = tree.view.discard(error.message);
         this.#wasRebuilt = true;
-        throw tree.view.discard(error.message);
+        throw behind;
       }
       this.#refusals.report(error);
       throw error;
