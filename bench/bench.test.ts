@@ -43,7 +43,7 @@ test.each([[], ['scale']])(
   'npm run bench -- %s reports what installs the packages that it needs',
   async (...args) => {
     const dir = tempDir();
-    for (const name of ['node_modules', 'packages', 'projections', 'src', 'package.json'])
+    for (const name of ['bin', 'node_modules', 'packages', 'projections', 'src', 'package.json'])
       symlinkSync(join(ROOT, name), join(dir, name));
     for (const file of globSync('bench/*.{ts,json}', { cwd: ROOT }))
       cpSync(join(ROOT, file), join(dir, file));
