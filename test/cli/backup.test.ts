@@ -21,7 +21,7 @@ import { startService, startServiceWithTree } from '../support/service.ts';
 
 const backup = (file: string, DATA_DIR: string) => runCli(['backup', file], { DATA_DIR });
 
-describe('npm run backup of a stopped service', () => {
+describe('backup of a stopped service', () => {
   test('makes an exact copy, which is append-only, too', async () => {
     const [dir, file] = [logWith({ events: 1_001 }), join(tempDir(), 'copy.db')];
     const { code, stdout } = await backup(file, dir);
@@ -74,7 +74,7 @@ async function updateTree(dir: string, position: number): Promise<void> {
 const rootIn = async (dir: string): Promise<string | undefined> =>
   /^expect +(\S+)$/m.exec((await runCli(['verify'], { DATA_DIR: dir })).stdout)?.[1];
 
-describe('npm run backup to an earlier backup', () => {
+describe('backup to an earlier backup', () => {
   const [OLD, NEW] = [700, 300];
 
   test.for([
@@ -184,7 +184,7 @@ describe('npm run backup to an earlier backup', () => {
   }
 });
 
-test('npm run backup to a new file reads all of a log that was restored from a backup', async () => {
+test('backup to a new file reads all of a log that was restored from a backup', async () => {
   const { dir, file } = await backedUp(700);
   copyFileSync(file, join(dir, 'log.db'));
   damageFirstRows(join(dir, 'log.db'), 'events');
@@ -194,14 +194,14 @@ test('npm run backup to a new file reads all of a log that was restored from a b
   expectRefused(await backup(`${file}.new`, dir), /does not match the log/);
 });
 
-test('npm run backup reports a log that was altered after it was hashed, and makes no file', async () => {
+test('backup reports a log that was altered after it was hashed, and makes no file', async () => {
   const { dir, file } = await backedUp(3);
   alterLog(dir, `${ALTERED} 2`);
   expectRefused(await backup(`${file}.new`, dir), /does not match the log; .* run verify/);
   expect(readdirSync(dirname(file))).toEqual(['copy.db']);
 });
 
-describe('npm run backup reports in one line, and changes nothing, for', () => {
+describe('backup reports in one line, and changes nothing, for', () => {
   test('an existing file of any kind', async () => {
     const [dir, place] = [logWith({ events: 3 }), tempDir()];
     writeFileSync(join(place, 'photo.jpg'), 'a photo');

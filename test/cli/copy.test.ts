@@ -17,7 +17,7 @@ const SAME_LOCATION = '--from and --to are the same location';
 const SECRET = 'Hush-7.3';
 const UNAVAILABLE = `esdb://admin:${SECRET}@127.0.0.1:1?tls=false`;
 
-describe('npm run copy', () => {
+describe('copy', () => {
   test('copies all plants to EventStoreDB, where a service lists the same, and the same log back', async () => {
     const copied = ended('copied 5 events: both logs have the same 5 events');
     const home = await startService();

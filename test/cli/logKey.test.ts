@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { startService } from '../support/service.ts';
 
-test('npm run log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
+test('log-key prints the same verifier key each time, and creates the private key for its owner', async () => {
   const DATA_DIR = join(tempDir(), 'data');
   const env = { DATA_DIR, LOG_ORIGIN: 'plants.example/log' };
   const { stdout: vkey, ...created } = await runCli(['log-key'], env);
@@ -19,7 +19,7 @@ test('npm run log-key prints the same verifier key each time, and creates the pr
   expect(other.split('+')[1]).not.toBe(vkey.split('+')[1]);
 });
 
-test('npm run log-key refuses the key that signs tokens', async () => {
+test('log-key refuses the key that signs tokens', async () => {
   const { dir, close } = await startService();
   await close();
   copyFileSync(join(dir, 'key.json'), join(dir, 'log-key.json'));

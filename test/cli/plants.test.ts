@@ -22,7 +22,7 @@ const created = (id: number, user: string, data: object = { id: `${id}`, user, n
 const metadataAt = (occurredAt: string) => ({ $correlationId: 'c', schemaVersion: 1, occurredAt });
 
 test.for(['the embedded log', 'EventStoreDB'] as const)(
-  'npm run plants of %s prints for each position what GET /plants returned at it',
+  'plants of %s prints for each position what GET /plants returned at it',
   async (store) => {
     const { env, writeOther } = await emptyLog(store);
     const service = await startService(env);
@@ -61,7 +61,7 @@ const HAPPENED: [user: string, id: number, occurredAt: string][] = [
   ['bob', 3, '2026-03-01T12:00:02.000Z'],
 ];
 
-test('npm run plants -- --at a time prints in log order the plants whose events occurred by then', async () => {
+test('plants --at a time prints in log order the plants whose events occurred by then', async () => {
   const events = HAPPENED.map(([user, id, occurredAt], i) => {
     return { ...plantOf(user, id, `${id}`), id: eventId(i + 1), metadata: metadataAt(occurredAt) };
   });
@@ -80,7 +80,7 @@ test('npm run plants -- --at a time prints in log order the plants whose events 
   }
 });
 
-describe('npm run plants', () => {
+describe('plants', () => {
   test('-- --table prints the IDs, and what occurred when, and is safe to print', async () => {
     const DATA_DIR = appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'), {
       ...created(3, 'alice'),
@@ -138,7 +138,7 @@ describe('npm run plants', () => {
   });
 });
 
-describe('npm run plants reports in one line, and prints nothing else, for', () => {
+describe('plants reports in one line, and prints nothing else, for', () => {
   test('an unknown user', async () => {
     const env = { DATA_DIR: logWith({ events: 3 }) };
     for (const at of [[], ['--at', '1'], ['--at', '2026-03-01T12:00:00Z']])

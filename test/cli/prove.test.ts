@@ -59,7 +59,7 @@ async function checkpointAt(size: number): Promise<string> {
   return file;
 }
 
-describe('npm run prove, and check-proof of what it prints', () => {
+describe('prove, and check-proof of what it prints', () => {
   test('prove that a plant is in the log, and that a log is append-only', async () => {
     const inclusion = succeeded(await prove(...ALICE_42));
     const { id } = EVENTS[4] as { id: string };
@@ -221,7 +221,7 @@ describe('only one line with the reason is printed', () => {
   });
 });
 
-describe('npm run verify --expect', () => {
+describe('verify --expect', () => {
   const verify = (file: string, env = {}) =>
     runCli(['verify', '--expect', file], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN, ...env });
 

@@ -39,7 +39,7 @@ async function expectViewUsed(env: Env): Promise<void> {
   await service.close();
 }
 
-describe('npm run rebuild', () => {
+describe('rebuild', () => {
   test('builds an equal view in a new file', async () => {
     const dir = used.copy();
     const { ino } = statSync(viewIn(dir));

@@ -21,7 +21,7 @@ const positionsIn = (stdout: string): string[] =>
 const printed = (lines: string[]): string => lines.map((line) => `${line}\n`).join('');
 
 test.for(['the embedded log', 'EventStoreDB'])(
-  'npm run replay of %s prints all events or those of a filter with the same bytes as GET /events',
+  'replay of %s prints all events or those of a filter with the same bytes as GET /events',
   async (store) => {
     const server = store === 'EventStoreDB' ? await startFakeServer() : undefined;
     // One with spaces in its JSON.
@@ -52,7 +52,7 @@ test.for(['the embedded log', 'EventStoreDB'])(
   },
 );
 
-test('npm run replay -- --follow of EventStoreDB prints each new event until it is stopped', async () => {
+test('replay --follow of EventStoreDB prints each new event until it is stopped', async () => {
   const server = await startFakeServer();
   server.write('plant-alice/1', { type: 'PlantCreated' });
   const following = startCli(['replay', '--follow'], { EVENTSTOREDB_URL: server.url });
@@ -65,7 +65,7 @@ test('npm run replay -- --follow of EventStoreDB prints each new event until it 
   expect(positionsIn(stdout)).toHaveLength(2);
 });
 
-test('npm run replay prints each event once to a reader that pauses longer than the idle timeout', async () => {
+test('replay prints each event once to a reader that pauses longer than the idle timeout', async () => {
   const EVENTS = 1_600; // more than one batch
   stopClock();
   const replaying = startCli(['replay'], { DATA_DIR: logWith({ events: EVENTS }) });
@@ -79,7 +79,7 @@ test('npm run replay prints each event once to a reader that pauses longer than 
   expect(positions).toEqual(Array.from({ length: EVENTS }, (_, i) => `${i + 1}`));
 });
 
-describe('npm run replay -- --table', () => {
+describe('replay --table', () => {
   test('prints a heading and a row per event, without control characters', async () => {
     const written = (stream: string, type: string, second: number, data: Record<string, string>) => ({
       ...{ stream, type, data, id: `e${second}` },
@@ -118,6 +118,6 @@ test.for<[options: string, line: RegExp]>([
   ['--limit= --id=01', /--id .*; --limit /],
   ['--id=07', /--id /],
   ['--user=alice --user=bob', /--user /],
-])('npm run replay reports in one line, and prints nothing else, for %s', async ([options, line]) => {
+])('replay reports in one line, and prints nothing else, for %s', async ([options, line]) => {
   expectRefused(await runCli(['replay', ...options.split(' ')], { DATA_DIR: logWith({ events: 3 }) }), line);
 });

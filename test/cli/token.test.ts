@@ -15,7 +15,7 @@ beforeEach(() => {
   onTestFinished(() => void vi.useRealTimers());
 });
 
-describe('npm run -s token', () => {
+describe('token', () => {
   test('-- alice prints a token of alice, and on standard error whether it has created a key', async () => {
     const DATA_DIR = tempDir();
     const created = await token(['alice'], { DATA_DIR });
@@ -57,7 +57,7 @@ describe('npm run -s token', () => {
   });
 });
 
-describe('npm run -s token reports in one line, and prints no token, for', () => {
+describe('token reports in one line, and prints no token, for', () => {
   test.for([
     ['an option without its value', ['alice', '--expires']],
     ['a lifetime without a unit', ['alice', '--expires', '30']],

@@ -39,7 +39,7 @@ function inView(dir: string, sql: string): void {
 const contentsOf = (dir: string): Map<string, string> =>
   new Map(readdirSync(dir).map((name) => [name, readFileSync(join(dir, name)).toString('base64')]));
 
-describe('npm run verify', () => {
+describe('verify', () => {
   test('prints the root of the log on stdout, as text or JSON, and nothing on stderr, and changes no file', async () => {
     const dir = used.copy();
     const before = contentsOf(dir);

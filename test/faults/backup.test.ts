@@ -39,7 +39,7 @@ async function interruptBackup(dir: string, interrupt: (copying: Process) => voi
 /** Bytes; 0 if the file was removed meanwhile. */
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-describe('npm run backup that is interrupted', () => {
+describe('backup that is interrupted', () => {
   const EVENTS = 30_000;
   /** The lifetime of each after its file exists, in milliseconds; the same in every run. */
   const LIFETIMES_MS = [
@@ -140,7 +140,7 @@ describe('an earlier backup that is being continued', () => {
   });
 });
 
-describe('npm run backup on a file system', () => {
+describe('backup on a file system', () => {
   /** The start of a command whose system calls of these names fail. */
   const refusing = (calls: string): string[] => [
     ...['strace', '-f', '--seccomp-bpf', '-o', '/dev/null'],

@@ -7,7 +7,7 @@ import { startService } from '../support/service.ts';
 
 const REPLAY = [NODE, MAIN, 'replay'];
 
-test('npm run replay beside a service that handles POSTs prints existing events, and with --follow new ones, until a signal ends it between two lines', async () => {
+test('replay beside a service that handles POSTs prints existing events, and with --follow new ones, until a signal ends it between two lines', async () => {
   const service = await startService();
   const env = { DATA_DIR: service.dir };
   expect((await service.as('alice').create(-1, { name: 'Fern' })).status).toBe(200);
@@ -47,7 +47,7 @@ test('npm run replay beside a service that handles POSTs prints existing events,
   expect([byNpm.stderr(), ofBob.stderr()]).toEqual(['', '']);
 });
 
-describe('npm run replay with its stdout', () => {
+describe('replay with its stdout', () => {
   test('closed early exits without an error', async () => {
     const { code, stdout, stderr } = await run({
       command: ['bash', '-c', 'set -o pipefail; "$@" | head -1', 'bash', ...REPLAY],

@@ -106,7 +106,7 @@ export async function constantMemory({ plants, species, room, heap }: Size): Pro
       last: expect.stringMatching(`"${species} ${plants}"`),
     });
 
-    test.runIf(heap)('is replayed by npm run replay, each event once, to a reader that pauses', async () => {
+    test.runIf(heap)('is printed by replay, each event once, to a reader that pauses', async () => {
       const ofSmall = await runOn(small, 'replay');
       const ofAll = await runOn(dir, 'replay', { reader: untilBlocked });
       expect(ofAll).toMatchObject({ code: 0, ...complete() });
