@@ -233,7 +233,6 @@ describe('a failure', () => {
 const POST =
   'POST /plants HTTP/1.1\r\nHost: plants\r\nAuthorization: Bearer alice\r\nContent-Type: application/json\r\n';
 test.each([
-  ['nothing', 40801, ''],
   ['half a head', 40801, 'GET /plants HTTP/1.1\r\nHost: pla'],
   ['half a body', 40801, `${POST}Content-Length: 9\r\n\r\n{`],
   ['half a body in chunks', 40801, `${POST}Transfer-Encoding: chunked\r\n\r\n8\r\n{"id":1,\r\n`],
@@ -260,6 +259,12 @@ test.each([
     await expect.poll(() => connections()).toBe(0);
   },
 );
+
+test('the connection of a client that sends nothing is closed without a response', async () => {
+  const { url, app } = await appOver({});
+  app.server.requestTimeout = app.server.headersTimeout = 500;
+  expect(await text(connection(url))).toBe('');
+});
 
 test('a request that is answered before its body has arrived gets no second response', async () => {
   const { url, app } = await appOver({});

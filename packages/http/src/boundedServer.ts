@@ -99,11 +99,17 @@ export function boundedServer(
     sockets.add(socket);
     stopParser(socket, (request) => !accepts(request, pipeline));
   });
+  // A reset, so that no client takes a part of a response for the whole.
+  server.closeAllConnections = () => {
+    for (const socket of sockets)
+      if (currentResponse(socket)) socket.resetAndDestroy();
+      else socket.destroy();
+  };
   server.once('listening', () => {
     const timer = setInterval(() => {
       for (const socket of tooMuchUnread(sockets)) {
         closed.unread++;
-        socket.destroy();
+        socket.resetAndDestroy();
       }
       if (closed.waiting + closed.unread + closed.refused > 0) onClosed(closed);
       closed = { waiting: 0, unread: 0, refused: 0 };

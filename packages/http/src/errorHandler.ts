@@ -12,7 +12,7 @@ const LINGER_MS = 1_000;
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-/** The error handler of the server. The request's log line gets the reason of a 503, and any other server error. */
+/** The error handler of the server. The request's log line gets an internal error, or the reason of another 5xx. */
 export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHandler {
   return (error, request, reply) => {
     const rejection = tokenRejection(error);
@@ -21,10 +21,10 @@ export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHand
     if (status >= 500)
       request.failure = {
         error: body.error,
-        ...(status === 503 ? { reason: causeChain(error as Error) } : { err: error }),
+        ...(status === 500 ? { err: error } : { reason: causeChain(error as Error) }),
       };
-    // The failed response may have set this header.
-    reply.removeHeader('content-encoding').header('cache-control', 'no-store');
+    // The failed response may have set these headers.
+    reply.removeHeader('content-encoding').removeHeader('link').header('cache-control', 'no-store');
     reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
   };
 }
@@ -50,8 +50,14 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
     current.once('close', () => handleClientError.call(this, error, socket));
     return;
   }
-  // The client would take a second response for the one to its next request.
-  if (error.code === 'ECONNRESET' || !socket.writable || current?.headersSent || isInputLeft(socket)) {
+  // The client would take this response for the one to its next request.
+  if (
+    socket.bytesRead === 0 ||
+    error.code === 'ECONNRESET' ||
+    !socket.writable ||
+    current?.headersSent ||
+    isInputLeft(socket)
+  ) {
     socket.destroy();
     return;
   }

@@ -91,6 +91,10 @@ export const HTTP_ERRORS = {
     example: 'The limit is 100 requests in 1 s. Wait, and retry.',
   }),
   internal: entry(50001, 'internal error', { message: 'Internal server error.' }),
+  http11Required: entry(50501, 'the response has no known length, so the request must use HTTP/1.1', {
+    message:
+      'This response has no known length, and HTTP/1.0 cannot mark its end. Use HTTP/1.1, also in a proxy (nginx: proxy_http_version 1.1;).',
+  }),
   identityProviderUnavailable: entry(50303, 'the identity provider is unavailable; retry', {
     causes: [IdentityProviderUnavailable],
     headers: RETRY,

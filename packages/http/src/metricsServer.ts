@@ -41,6 +41,7 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
     ({ url = '', method = '' }, response) => void respond(url, method, response),
     () => {},
   );
+  server.on('clientError', (_error, socket) => socket.destroy());
   const open = new Set<Socket>();
   server.on('connection', (socket) => {
     open.add(socket);

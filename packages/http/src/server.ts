@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { METHODS } from 'node:http';
+import { Readable } from 'node:stream';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
@@ -127,8 +128,17 @@ export async function httpServer(options: Options) {
       throw new HttpError(HTTP_ERRORS.unsupportedMediaType, 'The request requires a JSON body.');
     done();
   });
-  app.addHook('onSend', (_request, reply, _payload, done) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
     if (closing) reply.header('connection', 'close');
+    if (!(payload instanceof Readable)) return done();
+    // A client of HTTP/1.0 would take the part before a failure for the whole.
+    if (request.raw.httpVersion !== '1.1' && !reply.hasHeader('content-length')) {
+      payload.destroy();
+      return done(new HttpError(HTTP_ERRORS.http11Required));
+    }
+    payload.once('error', () => {
+      if (reply.raw.headersSent) reply.raw.socket?.resetAndDestroy();
+    });
     done();
   });
   app.setErrorHandler(handleError);

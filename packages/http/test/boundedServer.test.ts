@@ -184,6 +184,24 @@ test('connections beyond the limit are refused, and counted', async () => {
   await once(second, 'data');
 });
 
+test('closing all connections resets those whose response is unfinished', async () => {
+  const servers: Server[] = [];
+  const { open, next } = await serve({ prepare: (server) => void servers.push(server) });
+  const [busy, idle] = [open(), open()];
+  busy.write(get('/a'));
+  idle.write(get('/other'));
+  await once(idle, 'data');
+  const { response } = await next();
+  response.write('a part');
+  await once(busy, 'data');
+  const ends = Promise.all([
+    new Promise((resolve) => busy.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))),
+    new Promise((resolve) => idle.once('end', () => resolve('end'))),
+  ]);
+  for (const server of servers) server.closeAllConnections();
+  expect(await ends).toEqual(['ECONNRESET', 'end']);
+});
+
 test.each([
   ['within the bound, none', [400, 300, 300], []],
   ['those with most are closed, and no more than needed', [300, 400, 500, 200], [2]],

@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import { text as received } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connection } from '@event-sourced/testing/rawHttp';
 import { expect, onTestFinished, test } from 'vitest';
@@ -90,4 +91,11 @@ test('requests that come while the metrics are read share them', async () => {
   const scrapes = Array.from({ length: 10 }, async () => (await fetch(url)).text());
   expect(await Promise.all(scrapes)).toEqual(Array(10).fill('up 1\n'));
   expect(reads).toBe(1);
+});
+
+test('the connection of a malformed request is closed without a response', async () => {
+  const url = await serve();
+  const malformed = connection(url);
+  malformed.write('nonsense\r\n\r\n');
+  expect(await received(malformed)).toBe('');
 });

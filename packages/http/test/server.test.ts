@@ -1,6 +1,7 @@
 import { once } from 'node:events';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { connection } from '@event-sourced/testing/rawHttp';
+import { connection, responseTo } from '@event-sourced/testing/rawHttp';
 import { expect, test } from 'vitest';
 import { openServer } from './openServer.ts';
 
@@ -88,4 +89,43 @@ test.each([
     ['200', '{"bed":12}'],
     ['200', '{"bed":34}'],
   ]);
+});
+
+test('a response of unknown length to HTTP/1.0 is 50501, and its source is closed', async () => {
+  const app = await openServer();
+  const source = Readable.from(['any', 'number']);
+  app.get('/unknown', async (_request, reply) => {
+    reply.header('link', '<next>; rel="next"').header('content-encoding', 'gzip');
+    return reply.send(source);
+  });
+  app.get('/known', async (_request, reply) =>
+    reply.header('content-length', 4).send(Readable.from(['fo', 'ur'])),
+  );
+  app.get('/text', async () => 'text');
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const get = (path: string) => responseTo(url, `GET ${path} HTTP/1.0\r\n\r\n`);
+  const refused = await get('/unknown');
+  expect([refused.status, await refused.json()]).toMatchObject([505, { error: 50501 }]);
+  expect(refused.headers.get('link') ?? refused.headers.get('content-encoding')).toBeNull();
+  expect(source.destroyed).toBe(true);
+  for (const path of ['/known', '/text']) expect((await get(path)).status).toBe(200);
+});
+
+test('the connection of a response that fails is reset, so that it does not look complete', async () => {
+  const app = await openServer();
+  const failed = Promise.withResolvers<never>();
+  app.get('/', async (_request, reply) => {
+    async function* pieces() {
+      yield 'first';
+      await failed.promise;
+    }
+    return reply.send(Readable.from(pieces()));
+  });
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const socket = connection(url);
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(socket, 'data');
+  const reset = new Promise((resolve) => socket.once('error', resolve));
+  failed.reject(new Error('the disk is gone'));
+  expect(await reset).toMatchObject({ code: 'ECONNRESET' });
 });

@@ -78,6 +78,7 @@ export function eventSchema(
       },
       errors.insufficientScope,
       errors.notAcceptable,
+      errors.http11Required,
       tooManyInFlight(replays, pages, streams),
     ],
   };

@@ -54,7 +54,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     ...FOR_AUDITORS,
     description: `The entries from which the hashes of a tile of level 0 are computed. ${PATHS}`,
     response: { 200: bytes('Up to 256 entries, each preceded by its length in two bytes.', ENTRY_HEADERS) },
-    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(bundles)],
+    errors: [errors.insufficientScope, errors.noSuchTile, errors.http11Required, tooManyInFlight(bundles)],
   };
   const describe = (operationId: string, summary: string, params: Fields) => ({
     operationId,
