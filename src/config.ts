@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { UUID } from '@event-sourced/event-log';
 import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
 import { isKeyName, KEY_NAME_RULE } from '@event-sourced/transparency-log';
 import { canVerify, parsePolicy } from '@event-sourced/transparency-log/witness';
@@ -12,7 +13,6 @@ import Value from 'typebox/value';
 export const CHECKOUT = join(import.meta.dirname, '..');
 
 const HTTPS_OR_LOOPBACK = '^(https://[^\\s@]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/\\S*)?)$';
-const ORIGINS = '^https?://[a-z0-9.:-]+(,https?://[a-z0-9.:-]+)*$';
 const PORTS = '^(0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])$';
 
 /** White space at an end, such as a line feed after a secret, would become part of the value. */
@@ -46,7 +46,7 @@ const Settings = Type.Object({
   ),
   JWT_ISSUER: optional('the iss of every token'),
   JWT_AUDIENCE: optional('the aud of every token'),
-  CORS_ORIGINS: optional('origins such as https://app.example, separated by commas', { pattern: ORIGINS }),
+  CORS_ORIGINS: optional('origins such as https://app.example, separated by commas', {}, areHttpUrls),
   RATE_LIMIT: optional('a number of requests from 1 to 999999 per s or min, such as 100/s or 3000/min', {
     pattern: '^[1-9]\\d{0,5}/(s|min)$',
   }),
@@ -80,7 +80,7 @@ const PATHS = ['DATA_DIR', 'KEY_FILE', 'LOG_KEY_FILE'] as const;
 
 export const SETTINGS = Object.keys(Settings.properties);
 
-/** The configuration is invalid. The message names every problem and quotes no value. */
+/** The configuration is invalid. The message names every problem and quotes no secret. */
 export class BadConfig extends Error {
   override readonly name = 'BadConfig';
   constructor(problems: string[]) {
@@ -103,12 +103,20 @@ export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
   /** The name of the log in its checkpoints and its key. */
   const logOrigin = settings.LOG_ORIGIN ?? defaultOrigin(settings.EVENT_SOURCE);
   const witnesses = settings.WITNESSES?.split(',') ?? [];
+  /** What browsers send in `Origin`: in lower case, without a path, and without the port of the scheme. */
+  const corsOrigins = settings.CORS_ORIGINS?.split(',').map((url) => new URL(url).origin) ?? [];
+  const skipEvents = settings.SKIP_EVENTS?.split(',') ?? [];
   const conflicts: [problem: string, isConflict: boolean][] = [
     ['LOG_KEY_FILE and KEY_FILE must be different files', keyFile === logKeyFile],
     ['METRICS_PORT and PORT must be different ports', METRICS_PORT === settings.PORT && METRICS_PORT !== '0'],
     [`with this EVENT_SOURCE, ${mustBe('LOG_ORIGIN')}`, !isKeyName(logOrigin)],
     ['WITNESSES requires MERKLE_TREE=on', witnesses.length > 0 && settings.MERKLE_TREE === 'off'],
     [mustBe('QUORUM'), Number(settings.QUORUM ?? 0) > witnesses.length],
+    [
+      `CORS_ORIGINS must be spelled as browsers do: ${corsOrigins}`,
+      corsOrigins.join() !== (settings.CORS_ORIGINS ?? ''),
+    ],
+    ['SKIP_EVENTS must be in lower case, as in the log', skipEvents.some(isUpperCaseUuid)],
   ];
   const problems = conflicts.flatMap(([problem, isConflict]) => (isConflict ? [problem] : []));
   if (problems.length > 0) throw new BadConfig(problems);
@@ -127,7 +135,7 @@ export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
     jwksUrl: ifSet(JWKS_URL, (url) => new URL(url)),
     issuer: settings.JWT_ISSUER,
     audience: settings.JWT_AUDIENCE,
-    corsOrigins: settings.CORS_ORIGINS?.split(',') ?? [],
+    corsOrigins,
     pages: settings.DOCS === 'on',
     /** The rate limit per user; without it, unlimited. */
     rateLimit: ifSet(settings.RATE_LIMIT, parseRateLimit),
@@ -139,7 +147,7 @@ export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
     logOrigin,
     /** The witnesses that cosign checkpoints, and their quorum; without it, none cosigns. */
     witnesses: witnesses.length > 0 ? parsePolicy(witnesses, settings.QUORUM) : undefined,
-    skipEvents: new Set(settings.SKIP_EVENTS?.split(',')),
+    skipEvents: new Set(skipEvents),
     merkleTree: settings.MERKLE_TREE === 'on',
     /** The address at which Prometheus reads metrics; undefined if metrics are off. */
     metrics: ifSet(METRICS_PORT, (port) => ({ host: METRICS_HOST, port: Number(port) })),
@@ -154,6 +162,15 @@ function ifSet<T>(text: string | undefined, parse: (text: string) => T): T | und
 function parseRateLimit(text: string): { maxRequests: number; windowMs: number } {
   const [maxRequests, unit] = text.split('/');
   return { maxRequests: Number(maxRequests), windowMs: unit === 's' ? 1_000 : 60_000 };
+}
+
+/** Whether a text is a list of http or https URLs. */
+function areHttpUrls(text: string): boolean {
+  return text.split(',').every((url) => ['http:', 'https:'].includes(URL.parse(url)?.protocol ?? ''));
+}
+
+function isUpperCaseUuid(id: string): boolean {
+  return !UUID.test(id) && UUID.test(id.toLowerCase());
 }
 
 /** Whether a text is a list of witnesses with URLs. */

@@ -131,7 +131,10 @@ describe('a value is rejected', () => {
     ['RATE_LIMIT', ['100', '0/s', '-1/s', '1.5/s', '1e3/s', '100/h', '100 / s', '1000000/s', '100/s,5/s']],
     ['MAX_CONNECTIONS', ['0', '-1', '1.5', '1e3', '1000000', 'all']],
     ['LOG_ORIGIN', ['two words', 'a\u00a0b', 'a\u2003b', 'a\nb', 'plants+trees', 'a\u0000', '\ud83c']],
-    ['CORS_ORIGINS', ['*', 'app.example', 'https://app.example/', 'https://a.example, https://b.example']],
+    [
+      'CORS_ORIGINS',
+      ['*', 'app.example', 'app.example:443', 'ftp://app.example', 'null', 'https://a.example,'],
+    ],
     ['EVENT_SOURCE', ['plants', '/log', '//plants.example/log', 'two words', 'urn:two words']],
     ['EVENT_SOURCE', ['urn:plänts', 'https://[plants']],
     ['SKIP_EVENTS', ['a,,b', 'a, b', ',']],
@@ -171,6 +174,21 @@ test.each(['\n', ' ', '\t', '\r', '\u00a0', '\ufeff', '\u200b', '\0'])(
   },
 );
 
+const ORIGIN = 'CORS_ORIGINS must be spelled as browsers do:';
+test.each([
+  ['https://app.example:443', 'https://app.example'],
+  ['http://app.example:80', 'http://app.example'],
+  ['https://app.example/', 'https://app.example'],
+  ['HTTPS://App.Example', 'https://app.example'],
+  ['https://bücher.example', 'https://xn--bcher-kva.example'],
+  ['http://[0:0:0:0:0:0:0:1]:5173', 'http://[::1]:5173'],
+  ['https://me:hunter2@app.example', 'https://app.example'],
+  ['https://a.example, https://b.example', 'https://a.example,https://b.example'],
+])('the origin %s, which no browser sends, is refused with the right spelling', (CORS_ORIGINS, spelled) => {
+  expect(problemsOf({ CORS_ORIGINS })).toEqual([`${ORIGIN} ${spelled}`]);
+  expect(readConfig({ CORS_ORIGINS: spelled }).corsOrigins).toEqual(spelled.split(','));
+});
+
 const OTHER_FILE = 'LOG_KEY_FILE and KEY_FILE must be different files';
 const OTHER_PORT = 'METRICS_PORT and PORT must be different ports';
 test.each<[string, Record<string, string>]>([
@@ -182,6 +200,10 @@ test.each<[string, Record<string, string>]>([
   ['WITNESSES is required with QUORUM', { QUORUM: '1' }],
   ['QUORUM must be a number of witnesses, from 1 to all of WITNESSES', { WITNESSES, QUORUM: '2' }],
   ['WITNESSES requires MERKLE_TREE=on', { WITNESSES, MERKLE_TREE: 'off' }],
+  [
+    'SKIP_EVENTS must be in lower case, as in the log',
+    { SKIP_EVENTS: 'a,01A20510-4A95-78D4-B1FD-84F0027BCF9F' },
+  ],
 ])('%s, as in %j', (problem, env) => {
   expect(problemsOf(env)).toEqual([problem]);
 });
