@@ -96,6 +96,22 @@ test('after a key rotation, new tokens work at once and old ones for ten minutes
   await expectRefused(await service.list(old));
 });
 
+test('the log says which claim of a token is wrong and what is expected, once a minute', async () => {
+  const { provider, service } = await start();
+  const wrong = await Promise.all(['plants', 'shop'].map((audience) => provider.token('alice', audience)));
+  for (const token of wrong) await expectRefused(await service.list(token));
+  const lines = service
+    .log()
+    .match(/.*token refused.*/g)
+    ?.map((line) => JSON.parse(line));
+  expect(lines).toMatchObject([
+    { level: 40, reason: `"aud" is wrong; expected ${JSON.stringify(AUDIENCE)}` },
+  ]);
+  for (const token of wrong) expect(service.log()).not.toContain(token.split('.')[1]);
+  await expectRefused(await service.list('garbage'));
+  expect(service.log()).toContain('"reason":"it is malformed","msg":"token refused"');
+});
+
 test('a token without kid is verified with each key that its algorithm has', async () => {
   const keys = await Promise.all(['first', 'second', 'third'].map(() => signingKey('RS256')));
   const short = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });

@@ -5,7 +5,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tokenRejection } from './auth.ts';
 import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
+import { invalidTokenLogger } from './invalidTokenLogger.ts';
 import type { Metrics } from './metrics/metrics.ts';
+import type { InvalidToken } from './tokens/tokenVerifier.ts';
 
 /** After a response to a request that was not read completely. */
 const LINGER_MS = 1_000;
@@ -14,9 +16,11 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
 
 /** The error handler of the server. The request's log line gets an internal error, or the reason of another 5xx. */
 export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHandler {
+  const logInvalidToken = invalidTokenLogger();
   return (error, request, reply) => {
     const rejection = tokenRejection(error);
     if (rejection) metrics?.onTokenRejected(rejection);
+    if (rejection === 'invalid') logInvalidToken(request.server.log, error as InvalidToken);
     const { status, body, headers } = errorResponse(errors, error);
     if (status >= 500)
       request.failure = {

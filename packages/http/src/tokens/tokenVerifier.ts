@@ -10,9 +10,14 @@ import {
 } from 'jose';
 import { LRUCache } from 'lru-cache';
 
-/** The token is not valid. The message is for the client and does not quote the token. */
+/** The token is not valid. The message is for the client, `reason` for the operator. Neither quotes the token. */
 export class InvalidToken extends Error {
   override readonly name: string = 'InvalidToken';
+  readonly reason: string;
+  constructor(message: string, reason = message) {
+    super(message);
+    this.reason = reason;
+  }
 }
 
 export class ExpiredToken extends InvalidToken {
@@ -47,6 +52,13 @@ type Options = {
 };
 
 const INVALID = 'The token is not valid.';
+const MALFORMED = 'it is malformed';
+/** By the codes of jose, whose messages may quote the token. */
+const REASONS: Record<string, string> = {
+  ERR_JWS_SIGNATURE_VERIFICATION_FAILED: 'its signature does not match the key',
+  ERR_JWKS_NO_MATCHING_KEY: 'the identity provider has no key for it',
+  ERR_JOSE_ALG_NOT_ALLOWED: 'its algorithm is not accepted',
+};
 
 /** The maximum time for which tokens of a withdrawn key are still accepted. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
@@ -151,7 +163,7 @@ export function tokenVerifier({ key, algorithms, issuer, audience, now }: Option
   };
 
   async function verify(token: string): Promise<Claims> {
-    if (!isCanonical(token)) throw new InvalidToken(INVALID);
+    if (!isCanonical(token)) throw new InvalidToken(INVALID, MALFORMED);
     const currentDate = now();
     const checks: JWTVerifyOptions = {
       algorithms,
@@ -163,11 +175,13 @@ export function tokenVerifier({ key, algorithms, issuer, audience, now }: Option
     if (audience !== undefined) checks.audience = audience;
     const verified = await jwtVerify(token, getKey, checks)
       .catch((error) => tryEachKey(error, (key) => jwtVerify(token, key, checks)))
-      .catch(rethrow);
+      .catch((error) => rethrow(error, { iss: issuer, aud: audience }));
     const { payload, protectedHeader } = verified;
     const { sub, exp, scope } = payload;
     if ((exp as number) * 1000 <= currentDate.getTime()) throw new ExpiredToken(); // the tolerance is for nbf
-    if (typeof sub !== 'string' || !isTokenType(protectedHeader.typ)) throw new InvalidToken(INVALID);
+    if (typeof sub !== 'string') throw new InvalidToken(INVALID, '"sub" is not a string');
+    if (!isTokenType(protectedHeader.typ))
+      throw new InvalidToken(INVALID, '"typ" is wrong; expected "JWT" or "at+jwt"');
     const verifyAgainAt = Math.min((exp as number) * 1000, now().getTime() + CACHE_TTL_MS);
     const claims = { subject: sub, scopes: typeof scope === 'string' ? scope.split(' ') : [], verifyAgainAt };
     cache.set(token, claims);
@@ -210,9 +224,21 @@ const hasNoKey = (error: unknown): boolean =>
   error instanceof errors.JWKSMultipleMatchingKeys ||
   error instanceof errors.JOSENotSupported;
 
-function rethrow(error: unknown): never {
+type Expected = Record<string, string | undefined>;
+
+function rethrow(error: unknown, expected: Expected): never {
   if (error instanceof errors.JWTExpired) throw new ExpiredToken();
   // A TypeError of jose means that the key does not fit the algorithm. No cause, since it could quote the token.
-  if (error instanceof errors.JOSEError || error instanceof TypeError) throw new InvalidToken(INVALID);
+  if (error instanceof errors.JOSEError || error instanceof TypeError)
+    throw new InvalidToken(INVALID, reasonOf(error, expected));
   throw error;
+}
+
+/** One of a few texts, which name the claim and its expected value. */
+function reasonOf(error: InstanceType<typeof errors.JOSEError> | TypeError, expected: Expected): string {
+  if (error instanceof TypeError) return 'its key does not fit its algorithm';
+  if (!(error instanceof errors.JWTClaimValidationFailed)) return REASONS[error.code] ?? MALFORMED;
+  const value = expected[error.claim];
+  const claim = `"${error.claim}" is ${error.reason === 'missing' ? 'missing' : 'wrong'}`;
+  return value === undefined ? claim : `${claim}; expected ${JSON.stringify(value)}`;
 }

@@ -29,32 +29,53 @@ const signed = (changed: object = {}) => signedJwt(privateKey, { ...claims, ...c
 const [header, payload, signature] = signed().split('.') as [string, string, string];
 
 test.each([
-  ['garbage', 'garbage'],
-  ['a token without its signature', `${header}.${payload}.`],
-  ['a token whose claims were changed', `${header}.${signed({ sub: 'bob' }).split('.')[1]}.${signature}`],
-  ['claims that are not an object', signedJwt(privateKey, ['alice'])],
-  ['the signature of another key', signedJwt(other.privateKey, claims)],
-  ['alg none', jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))],
-  ['an HMAC with the public key as PEM', hmac(publicKey.export({ type: 'spki', format: 'pem' }))],
+  ['garbage', 'it is malformed', 'garbage'],
+  ['a token without its signature', 'its signature does not match the key', `${header}.${payload}.`],
+  [
+    'a token whose claims were changed',
+    'its signature does not match the key',
+    `${header}.${signed({ sub: 'bob' }).split('.')[1]}.${signature}`,
+  ],
+  ['claims that are not an object', 'it is malformed', signedJwt(privateKey, ['alice'])],
+  [
+    'the signature of another key',
+    'its signature does not match the key',
+    signedJwt(other.privateKey, claims),
+  ],
+  ['alg none', 'its algorithm is not accepted', jwt({ alg: 'none' }, claims, () => Buffer.alloc(0))],
+  [
+    'an HMAC with the public key as PEM',
+    'its algorithm is not accepted',
+    hmac(publicKey.export({ type: 'spki', format: 'pem' })),
+  ],
   [
     'an HMAC with the bytes of the public key',
+    'its algorithm is not accepted',
     hmac(Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url')),
   ],
-  ['an unknown critical header', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
-  ['the typ of a logout token', signedJwt(privateKey, claims, { typ: 'logout+jwt' })],
-  ['an empty typ', signedJwt(privateKey, claims, { typ: '' })],
-  ['a typ that is a list', signedJwt(privateKey, claims, { typ: ['JWT'] })],
-  ['another issuer', signed({ iss: 'https://evil.example' })],
-  ['no issuer', signedJwt(privateKey, without('iss'))],
-  ['another audience', signed({ aud: 'https://shop.example' })],
-  ['no audience', signedJwt(privateKey, without('aud'))],
-  ['no expiry', signedJwt(privateKey, without('exp'))],
-  ['an expiry that is not a number', signed({ exp: '2030-01-01' })],
-  ['an nbf further ahead than clocks differ', signed({ nbf: NOON / SECOND + 31 })],
-  ['no subject', signedJwt(privateKey, without('sub'))],
-  ['a subject that is a number', signed({ sub: 42 })],
-])('%s is rejected', async (_what, token) => {
-  await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.'));
+  ['an unknown critical header', 'it is malformed', signedJwt(privateKey, claims, { crit: ['x'], x: 1 })],
+  [
+    'the typ of a logout token',
+    '"typ" is wrong; expected "JWT" or "at+jwt"',
+    signedJwt(privateKey, claims, { typ: 'logout+jwt' }),
+  ],
+  ['an empty typ', '"typ" is wrong; expected "JWT" or "at+jwt"', signedJwt(privateKey, claims, { typ: '' })],
+  [
+    'a typ that is a list',
+    '"typ" is wrong; expected "JWT" or "at+jwt"',
+    signedJwt(privateKey, claims, { typ: ['JWT'] }),
+  ],
+  ['another issuer', `"iss" is wrong; expected "${issuer}"`, signed({ iss: 'https://evil.example' })],
+  ['no issuer', `"iss" is missing; expected "${issuer}"`, signedJwt(privateKey, without('iss'))],
+  ['another audience', `"aud" is wrong; expected "${audience}"`, signed({ aud: 'https://shop.example' })],
+  ['no audience', `"aud" is missing; expected "${audience}"`, signedJwt(privateKey, without('aud'))],
+  ['no expiry', '"exp" is missing', signedJwt(privateKey, without('exp'))],
+  ['an expiry that is not a number', '"exp" is wrong', signed({ exp: '2030-01-01' })],
+  ['an nbf further ahead than clocks differ', '"nbf" is wrong', signed({ nbf: NOON / SECOND + 31 })],
+  ['no subject', '"sub" is missing', signedJwt(privateKey, without('sub'))],
+  ['a subject that is a number', '"sub" is not a string', signed({ sub: 42 })],
+])('%s is rejected; for the operator, %s', async (_what, reason, token) => {
+  await expect(verifier().verify(token)).rejects.toThrow(new InvalidToken('The token is not valid.', reason));
 });
 
 test.each(['JWT', 'jwt', 'application/jwt', 'at+jwt', 'AT+JWT', 'application/at+jwt', 'Application/At+Jwt'])(
@@ -72,7 +93,9 @@ test('a token signed with an RSA key of less than 2048 bits is rejected', async 
       .subject;
   };
   expect(await subjectOf(rsa(2048))).toBe('alice');
-  await expect(subjectOf(rsa(1024))).rejects.toThrow(new InvalidToken('The token is not valid.'));
+  await expect(subjectOf(rsa(1024))).rejects.toThrow(
+    new InvalidToken('The token is not valid.', 'its key does not fit its algorithm'),
+  );
 });
 
 test.each([
@@ -120,7 +143,9 @@ test.each([
     .filter((spelling) => spelling !== token);
   expect(spellings).not.toEqual([]);
   for (const spelling of spellings)
-    await expect(verify(spelling)).rejects.toThrow(new InvalidToken('The token is not valid.'));
+    await expect(verify(spelling)).rejects.toThrow(
+      new InvalidToken('The token is not valid.', 'it is malformed'),
+    );
   expect(await verify(token)).toBe('alice');
 });
 
