@@ -82,8 +82,7 @@ export async function startService(
   const views = openViews(config.dataDir, resources, checkpointer);
   const followers = Object.values(views).map((view) => follow(view, store, { skip: config.skipEvents }));
   const treeFile = merkleTreeFile(config.dataDir);
-  const openTree = () =>
-    resources.adopt(MerkleTreeView.open(treeFile, { checkpointer }), (view) => view.close());
+  const openTree = () => resources.adopt(MerkleTreeView.open(treeFile, checkpointer), (view) => view.close());
   /** The views in VIEWS catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
   const beforePiece = async () => {
     await nextTurn();

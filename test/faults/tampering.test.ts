@@ -224,12 +224,7 @@ test('the root changes with each byte of an event that is changed in the file', 
   expect(await rootIn(log)).toBe(expectedRoot);
 });
 
-const anotherTile = (what: string): RegExp =>
-  RegExp(
-    `^the view merkleTree has a wrong row: level 0, number 0, .*; according to the log, it has ${what} [^,]+$`,
-  );
-
-test.for<[what: string, tampering: Tampering, problem: string | RegExp]>([
+test.for<[what: string, tampering: Tampering, problem: string]>([
   [
     'a byte of a leaf of the tree changed',
     ({ tree }) =>
@@ -237,16 +232,15 @@ test.for<[what: string, tampering: Tampering, problem: string | RegExp]>([
         tree,
         "UPDATE tiles SET hashes = CAST(substr(hashes, 1, 32) || x'0000000000000000' || substr(hashes, 41) AS BLOB) WHERE level = 0",
       ),
-    anotherTile('hashes'),
+    'position 2: the view merkleTree does not have the leaf of this event',
   ],
   [
     'a tile of the tree at another position',
     ({ tree }) => inFile(tree, 'UPDATE tiles SET starts_after = 1'),
-    anotherTile('starts_after'),
+    `the view merkleTree has a wrong position before tile/0/000.p/${SIZE}`,
   ],
 ])('verify reports, although the root of the events is the same: %s', async ([, tampering, problem]) => {
-  const expected = typeof problem === 'string' ? problem : expect.stringMatching(problem);
-  expect(await problemsOf(tampered(tampering), expectedRoot)).toEqual([expected]);
+  expect(await problemsOf(tampered(tampering), expectedRoot)).toEqual([problem]);
 });
 
 describe('the expected root', () => {

@@ -3,6 +3,12 @@ export { ReadYourWrites } from './readYourWrites.ts';
 export { rebuildView } from './rebuildView.ts';
 export { View } from './view.ts';
 export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
-export { readViewCheckpoint, type ViewCheckpoint, type ViewDefinition } from './viewFile.ts';
+export {
+  openForReading,
+  readCheckpoint,
+  readViewCheckpoint,
+  type ViewCheckpoint,
+  type ViewDefinition,
+} from './viewFile.ts';
 export { viewLag } from './viewLag.ts';
 export { REACHED_TIMEOUT_MS, ViewBehind } from './waiting.ts';

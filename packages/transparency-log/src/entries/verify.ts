@@ -10,8 +10,8 @@ import {
 } from '@event-sourced/event-log/views';
 import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { MerkleTreeView } from '../view/treeView.ts';
 import { leafText } from './leaf.ts';
+import { TreeComparison } from './treeComparison.ts';
 
 export type Verification = TreeHead & {
   position: Position;
@@ -64,9 +64,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const counts = { unknown: 0, skipped: 0 };
   let last = START;
   await using resources = new AsyncDisposableStack();
-  let leaf = '';
   let hasExpected = false;
-  const comparisons = await openComparisons(options, () => leaf, found, resources);
+  const comparisons = await openComparisons(options, found, resources);
 
   function checkExpectedRoot(): void {
     if (expect?.size !== tree.size) return;
@@ -79,7 +78,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
     const { text, isCanonical } = leafText(event);
-    leaf = leafHash(text);
+    const leaf = leafHash(text);
     tree.append(leaf);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
@@ -89,7 +88,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     else if (skip.has(id)) counts.skipped++;
     else found.add(findProblem(event), position);
     checkExpectedRoot();
-    for (const comparison of comparisons.values()) comparison?.apply(event);
+    for (const comparison of comparisons.values()) comparison?.apply(event, leaf);
   }
 
   const end = await log.lastPosition();
@@ -123,33 +122,34 @@ export async function verifyLog(options: Options): Promise<Verification> {
   };
 }
 
+type Comparison = Pick<ViewComparison, 'checkpoint' | 'isDamaged' | 'problems' | typeof Symbol.dispose> & {
+  apply(event: RecordedEvent, leaf: string): void;
+};
+
 /** Opens the files to compare; `resources` closes them. An unreadable file is a problem. */
 async function openComparisons(
   { log, views = [], treeFile, draftDir = tmpdir(), skip }: Options,
-  toLeaf: () => string,
   found: Problems,
   resources: AsyncDisposableStack,
-): Promise<Map<string, ViewComparison | undefined>> {
-  const comparisons = new Map<string, ViewComparison | undefined>();
-  const open = (draft: string) => MerkleTreeView.open(draft, { toLeaf });
-  const tree = treeFile ? [{ name: 'merkleTree', file: treeFile, open }] : [];
-  const existing = [...views, ...tree].filter(({ file }) => existsSync(file));
-  const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
+): Promise<Map<string, Comparison | undefined>> {
+  const comparisons = new Map<string, Comparison | undefined>();
   const logId = await log.logId();
-  for (const view of existing) {
-    comparisons.set(view.name, undefined);
+  const compare = (name: string, file: string, open: () => Comparison): void => {
+    comparisons.set(name, undefined);
     try {
-      const comparison = new ViewComparison({
-        ...view,
-        logId,
-        skip,
-        draftFile: join(dir, `${view.name}.db`),
-      });
-      comparisons.set(view.name, resources.use(comparison));
+      comparisons.set(name, resources.use(open()));
     } catch (error) {
-      found.add(`cannot read the view ${view.file}: ${(error as Error).message}`);
+      found.add(`cannot read the view ${file}: ${(error as Error).message}`);
     }
+  };
+  const existing = views.filter(({ file }) => existsSync(file));
+  const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
+  for (const view of existing) {
+    const draftFile = join(dir, `${view.name}.db`);
+    compare(view.name, view.file, () => new ViewComparison({ ...view, logId, skip, draftFile }));
   }
+  if (treeFile !== undefined && existsSync(treeFile))
+    compare('merkleTree', treeFile, () => new TreeComparison(treeFile, logId));
   return comparisons;
 }
 

@@ -35,13 +35,8 @@ export type LogHead = TreeHead & { logId: string; position: Position };
 /** The file of the tree in a data directory. */
 export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
 
-type Options = {
-  checkpointer?: CheckpointThread | undefined;
-  toLeaf?: (event: RecordedEvent) => string;
-};
-
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
-const MERKLE_TREE: ViewDefinition = {
+export const MERKLE_TREE: ViewDefinition = {
   name: 'merkleTree',
   title: 'Merkle tree',
   applicationId: 0x50547265, // 'PTre' in ASCII
@@ -64,7 +59,7 @@ const HEAD_SCHEMA = 'CREATE TABLE IF NOT EXISTS head (size INTEGER PRIMARY KEY, 
 /** The number of verified full tiles of 8 KiB in the cache. */
 const MAX_CACHED = 64;
 
-const hashedLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
+const toLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /**
  * The Merkle tree over all events of the log, including events that other views skip. The root is computed from the
@@ -72,16 +67,9 @@ const hashedLeaf = (event: RecordedEvent): string => leafHash(leafText(event).te
  * read.
  */
 export class MerkleTreeView extends View<State> {
-  readonly #toLeaf: (event: RecordedEvent) => string;
-
   /** Opens the tree in a file. @throws Error with a message for the operator */
-  static open(file: string, options: Options = {}): MerkleTreeView {
-    return new MerkleTreeView(file, options);
-  }
-
-  private constructor(file: string, { checkpointer, toLeaf = hashedLeaf }: Options) {
-    super(file, MERKLE_TREE, checkpointer);
-    this.#toLeaf = toLeaf;
+  static open(file: string, checkpointer?: CheckpointThread): MerkleTreeView {
+    return new MerkleTreeView(file, MERKLE_TREE, checkpointer);
   }
 
   get head(): LogHead {
@@ -134,7 +122,7 @@ export class MerkleTreeView extends View<State> {
     try {
       for (let after = last.startsAfter as Position; after < position && leaves.length <= last.width; ) {
         const page = await log.readAll({ after, limit: TILE_WIDTH });
-        for (const event of page.events) if (event.position <= position) leaves.push(this.#toLeaf(event));
+        for (const event of page.events) if (event.position <= position) leaves.push(toLeaf(event));
         after = page.position;
         if (page.isEnd) assertReached(position, after);
       }
@@ -162,7 +150,7 @@ export class MerkleTreeView extends View<State> {
   }
 
   protected override fold(event: RecordedEvent, state: State): void {
-    state.tree.append(this.#toLeaf(event), event.position);
+    state.tree.append(toLeaf(event), event.position);
     if (state.tree.size % TILE_WIDTH === 0) insertTiles(state);
   }
 
