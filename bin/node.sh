@@ -10,6 +10,12 @@ fail() {
 [ -e "$root/node_modules/.package-lock.json" ] || fail "The dependencies are missing: run \`npm ci\` in $root first."
 # Compiled code halves the time to start, if the directory can be written.
 export NODE_COMPILE_CACHE="${NODE_COMPILE_CACHE:-$root/node_modules/.cache/compiled}"
+# Node forgets which signals are ignored, as SIGHUP is by nohup: the program gets their names.
+IGNORED_SIGNALS=
+for signal in HUP INT TERM; do
+  { sh -c "kill -$signal \$\$"; } 2>/dev/null && IGNORED_SIGNALS="$IGNORED_SIGNALS SIG$signal"
+done
+export IGNORED_SIGNALS
 for node in node "$root"/node_modules/node-*/bin/node; do
   found=$("$node" --version 2>&1)
   case $found in

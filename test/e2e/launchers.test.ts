@@ -113,6 +113,20 @@ describe.each(LAUNCHERS)('bin/%s', (name) => {
   });
 });
 
+test.each(SHELLS)('in %s, the program gets the names of ignored signals', async (...shell) => {
+  const { env, launcher } = checkout({ ...OWN, program: 'console.log(process.env.IGNORED_SIGNALS)' });
+  const [file = '', ...applet] = shell;
+  const ignored = async (traps: string) => {
+    const script = `${traps} exec ${[where(file), ...applet].join(' ')} '${launcher('plant-store')}'`;
+    const { stdout, stderr } = await run({ env, command: ['sh', '-c', script] });
+    expect(stderr).toBe('');
+    return stdout.trim();
+  };
+  expect(await ignored('')).toBe('');
+  expect(await ignored("trap '' HUP;")).toBe('SIGHUP');
+  expect(await ignored("trap '' TERM INT;")).toBe('SIGINT SIGTERM');
+});
+
 describe('a launcher', () => {
   const launch = ({ env, launcher }: ReturnType<typeof checkout>) =>
     run({ env, command: [launcher('plant-store')] });

@@ -96,6 +96,14 @@ test.for([
   await expectRefused(server.url);
 });
 
+test('after nohup, SIGHUP does not end the server', async () => {
+  const server = await startServer({ command: ['sh', '-c', `trap '' HUP; exec '${LAUNCHER}'`] });
+  process.kill(server.pid, 'SIGHUP');
+  expect((await fetch(`${server.url}/health/live`)).status).toBe(200);
+  expect(await server.terminate()).toEqual(EXITED);
+  expect(server.stdout()).not.toContain('SIGHUP');
+});
+
 test('SIGUSR1 opens no debugger', async () => {
   const server = await startServer({ command: [LAUNCHER] });
   process.kill(server.pid, 'SIGUSR1');

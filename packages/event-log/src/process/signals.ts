@@ -4,11 +4,15 @@ const CLEANUP_TIMEOUT_MS = 5_000;
 
 type Handlers = Record<'stop' | 'force', (signal: NodeJS.Signals) => void> & { timeoutMs: number };
 
-/** Handles SIGTERM, SIGINT and SIGHUP: the first signal stops the process; the second, or a timeout, forces an exit. */
+/**
+ * Handles SIGTERM, SIGINT and SIGHUP: the first signal stops the process; the second, or a timeout, forces an exit.
+ * Signals in IGNORED_SIGNALS stay ignored: Node itself resets those that its parent ignores, as nohup does.
+ */
 export function handleSignals(
-  process: Pick<NodeJS.EventEmitter, 'on'>,
+  process: Pick<NodeJS.EventEmitter, 'on'> & Pick<NodeJS.Process, 'env'>,
   { stop, force, timeoutMs }: Handlers,
 ): void {
+  const ignored = process.env.IGNORED_SIGNALS?.split(' ') ?? [];
   let first: { signal: NodeJS.Signals; at: number } | undefined;
   const handle = (signal: NodeJS.Signals): void => {
     const now = performance.now();
@@ -20,7 +24,8 @@ export function handleSignals(
     setTimeout(force, timeoutMs, signal).unref();
     stop(signal);
   };
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, handle);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.on(signal, ignored.includes(signal) ? () => {} : handle);
 }
 
 /**

@@ -10,8 +10,8 @@ beforeEach(() => {
 });
 
 /** A fake process that receives signals, and the calls of its handler. */
-function fakeProcess() {
-  const process = new EventEmitter();
+function fakeProcess(env = {}) {
+  const process = Object.assign(new EventEmitter(), { env });
   const calls: string[] = [];
   handleSignals(process, {
     stop: (signal) => calls.push(`stop ${signal}`),
@@ -44,4 +44,10 @@ describe.for(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
     vi.advanceTimersByTime(1);
     expect(calls).toEqual([`stop ${signal}`, `force ${signal}`]);
   });
+});
+
+test('a signal that was ignored at the start stays ignored, and does not count as the first', () => {
+  const { calls, send } = fakeProcess({ IGNORED_SIGNALS: ' SIGHUP SIGINT' });
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) send(signal);
+  expect(calls).toEqual(['stop SIGTERM']);
 });
