@@ -152,6 +152,19 @@ describe.skipIf(!canInject)('an I/O error', () => {
     await expect(server.listening()).rejects.toThrow(`cannot use the log ${logFile(dir)}: EIO`);
   });
 
+  test.each(['EPERM', 'ENOSYS'])(
+    'that says that directories cannot be synced (%s) is ignored, as by SQLite',
+    async (error) => {
+      const dir = tempDir();
+      const fault = ['-e', 'trace=fsync', '-e', `inject=fsync:error=${error}`, '-P', dir];
+      const { as } = await startServer({
+        command: [...strace('/dev/null', ...fault), NODE, MAIN],
+        env: { DATA_DIR: dir },
+      });
+      expect((await as('alice').create(1, { name: 'Fern' })).status).toBe(200);
+    },
+  );
+
   test.for([
     ['the first start', false],
     ['the start after a kill', true],
