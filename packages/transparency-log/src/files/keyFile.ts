@@ -5,7 +5,17 @@ import {
   type KeyObject,
   randomUUID,
 } from 'node:crypto';
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { moveToNew } from '@event-sourced/event-log/disk';
 
 export type KeyPair = { privateKey: KeyObject; publicKey: KeyObject };
@@ -33,8 +43,7 @@ function load(file: string): KeyPair {
   const stats = statSync(file);
   // Reading a FIFO would wait for its writer.
   if (!stats.isFile()) throw new Error('it is not a regular file');
-  const { mode } = stats;
-  if ((mode & 0o077) !== 0) throw new Error(`other users can read it; run: chmod 600 ${file}`);
+  if (isOpenToOthers(stats)) throw new Error(`other users can read it; run: chmod 600 ${file}`);
   let privateKey: KeyObject;
   try {
     privateKey = createPrivateKey({ key: JSON.parse(readFileSync(file, 'utf8')), format: 'jwk' });
@@ -54,8 +63,7 @@ function create(file: string): boolean {
   const { privateKey } = generateKeyPairSync('ed25519');
   const draft = `${file}.${randomUUID()}`;
   try {
-    const jwk = `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`;
-    writeFileSync(draft, jwk, { flag: 'wx', mode: 0o600, flush: true });
+    writeSecret(draft, `${JSON.stringify(privateKey.export({ format: 'jwk' }))}\n`);
     moveToNew(draft, file);
     return true;
   } catch (error) {
@@ -65,6 +73,23 @@ function create(file: string): boolean {
     rmSync(draft, { force: true });
   }
 }
+
+/** Writes a new file that only its owner can read; writes nothing if others could read it. */
+function writeSecret(file: string, text: string): void {
+  const fd = openSync(file, 'wx', 0o600);
+  try {
+    // The modes of some mounts are fixed, whatever a file is created with.
+    if (isOpenToOthers(fstatSync(fd)))
+      throw new Error(
+        'its file system does not keep modes, so other users could read the key; set KEY_FILE or LOG_KEY_FILE to a file elsewhere',
+      );
+    writeFileSync(fd, text, { flush: true });
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const isOpenToOthers = ({ mode }: Stats): boolean => (mode & 0o077) !== 0;
 
 function orUnusable<T>(file: string, use: (file: string) => T): T {
   try {

@@ -1,11 +1,12 @@
 import { generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto';
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import fs, { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { asNobody } from '@event-sourced/testing/asNobody';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadOrCreateKey, UnusableKey } from '../../src/files/keyFile.ts';
 
 const jwkOf = (key: KeyObject): string => JSON.stringify(key.export({ format: 'jwk' }));
@@ -85,6 +86,24 @@ describe('without a key file', () => {
     const { message } = asNobody(() => refusal(file));
     expect(message).toContain(`cannot use the key file ${file}: ${code}`);
   });
+});
+
+test('on a file system that does not keep modes, no key is created', () => {
+  const dir = tempDir();
+  const file = join(dir, 'key.json');
+  const { fstatSync } = fs;
+  const fixedMode = vi
+    .spyOn(fs, 'fstatSync')
+    .mockImplementation((fd) => Object.assign(fstatSync(fd), { mode: 0o100777 }));
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    fixedMode.mockRestore();
+    syncBuiltinESMExports();
+  });
+  expect(refusal(file).message).toBe(
+    `cannot use the key file ${file}: its file system does not keep modes, so other users could read the key; set KEY_FILE or LOG_KEY_FILE to a file elsewhere`,
+  );
+  expect(readdirSync(dir)).toEqual([]);
 });
 
 describe('a key file', () => {
