@@ -25,7 +25,8 @@ function withPrefix(prefix: string, store: EventStore): EventStore {
     logId: () => store.logId(),
     lastPosition: () => store.lastPosition(),
     close: () => store.close(),
-    append: (stream, event, expectedRevision) => store.append(`${prefix}${stream}`, event, expectedRevision),
+    append: (stream, event, expectedRevision) =>
+      store.append(stream && `${prefix}${stream}`, event, expectedRevision),
     readStream: async (stream, maxCount) =>
       (await store.readStream(`${prefix}${stream}`, maxCount)).map(shown),
     readEvent: async (position) => {

@@ -31,7 +31,6 @@ export function storePool(
     const borrowed = pooled;
     onTestFinished(async () => {
       await borrowed.server.clear();
-      borrowed.server.write('cleared'); // so that the log does not end earlier than before
       idle.push(borrowed);
     });
     return borrowed;

@@ -41,6 +41,11 @@ export class LogEnd {
     this.#behindSince = undefined;
   }
 
+  /** Call it if the log has no event at `position`: it was replaced. */
+  forget(): void {
+    this.position = this.#searchedTo = START;
+  }
+
   /** Reads the last event of the log. If it belongs to another stream, also searches the new events before it. */
   async read(timeoutMs: number): Promise<Position> {
     const deadline = performance.now() + timeoutMs;
@@ -65,7 +70,7 @@ export class LogEnd {
     if (end < known) {
       this.#behindSince ??= now;
       if (now - this.#behindSince < BEHIND_TIMEOUT_MS) return false;
-      this.position = this.#searchedTo = START;
+      this.forget();
     }
     this.#behindSince = undefined;
     return true;

@@ -10,7 +10,10 @@ import {
 } from '../eventStore.ts';
 import { GRPC_STATUS } from './failures.ts';
 import { CallFailed } from './protocol.ts';
-import { eventIn, openRead, type ReadRange } from './readCall.ts';
+import { eventIn, openRead, outOfOrder, type ReadRange } from './readCall.ts';
+
+/** A page, and the ID of the event before it; undefined at the start of the log. */
+export type PageAfter = Page & { afterId: string | undefined };
 
 /** A page has only events of streams with this prefix. */
 type Filtered<Range> = Range & { prefix: string };
@@ -58,13 +61,16 @@ export class Reader {
   }
 
   /** A page of $all; undefined if no event is at `after`. */
-  async page({ after, limit, prefix }: Filtered<ForwardRange>): Promise<Page | undefined> {
+  async page({ after, limit, prefix }: Filtered<ForwardRange>): Promise<PageAfter | undefined> {
     const skipped = after === START ? 0 : 1; // the event at `after` itself, if it matches
     const page = await this.#unlessInvalid({ from: after, limit: limit + skipped, prefix });
-    const startsAtEvent = page?.events[0]?.position === after;
-    if (!page || !(skipped === 0 || startsAtEvent || (await this.at(after)))) return undefined;
+    if (!page) return undefined;
+    const [first] = page.events;
+    const startsAtEvent = first?.position === after;
+    const afterId = startsAtEvent ? first.id : (skipped && (await this.at(after))?.id) || undefined;
+    if (skipped > 0 && afterId === undefined) return undefined;
     const events = page.events.slice(startsAtEvent ? 1 : 0, limit + skipped);
-    return { events, position: events.at(-1)?.position ?? after, isEnd: !page.isCut };
+    return { events, position: events.at(-1)?.position ?? after, isEnd: !page.isCut, afterId };
   }
 
   /** The same, newest event first. A backward read of $all starts before the position, a forward read at it. */
@@ -110,7 +116,10 @@ export class Reader {
       for await (const response of call) {
         const found = eventIn(response);
         if (!found) continue;
-        events.push(found.event);
+        const [{ event }, previous] = [found, events.at(-1)];
+        const [earlier, later] = range.backwards ? [event, previous] : [previous, event];
+        if (earlier && later && earlier.position >= later.position) throw outOfOrder(event);
+        events.push(event);
         length += range.stream === undefined ? found.length : 0;
         // The first event may be the last event of the previous page. After the limit, the server would go on
         // searching.

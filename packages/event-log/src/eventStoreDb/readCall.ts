@@ -4,6 +4,7 @@ import stubs from '@eventstore/db-client/generated/streams_grpc_pb.js';
 import type { ReadReq, ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
 import messages from '@eventstore/db-client/generated/streams_pb.js';
 import { type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { CallFailed } from './protocol.ts';
 
 // Reads and subscriptions use the client's generated stub: the client's own methods have no filter for reads of $all,
 // and end a cancelled read without an error. The client still connects, discovers the leader and sends the credentials.
@@ -97,6 +98,10 @@ export function eventIn(response: ReadResp): { event: RecordedEvent; length: num
   };
   return { event, length: data.length + metadata.length };
 }
+
+/** Positions in $all ascend, or descend in a backward read. */
+export const outOfOrder = ({ position }: RecordedEvent): CallFailed =>
+  new CallFailed('transient', `the server sent position ${position} out of order`);
 
 /** Deeper nesting would overflow the stack of a structured clone between threads. */
 const MAX_NESTING = 500;

@@ -22,11 +22,12 @@ import {
 import type { Logger } from '../logger.ts';
 import { isPosition } from '../position.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
-import { catchUpSubscription } from './catchUpSubscription.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
 import { LogEnd } from './logEnd.ts';
 import { CallFailed } from './protocol.ts';
-import { SharedSubscription } from './sharedSubscription.ts';
+import type { PageAfter } from './read.ts';
+import { Subscribers } from './subscribers.ts';
+import { Tail } from './tail.ts';
 import { WriteAccess } from './writeAccess.ts';
 
 type Options = {
@@ -77,7 +78,8 @@ class EventStoreDbStore implements EventStore {
   readonly #options: Options;
   readonly #writeAccess: WriteAccess;
   readonly #end: LogEnd;
-  readonly #subscription: SharedSubscription;
+  /** Undefined before the first subscription. */
+  #subscribers: Subscribers | undefined;
   /** The log ID that was last read. The server of the next connection may have a different log, or an empty one. */
   #logId = NO_LOG_ID;
   /** Resolves when the last append has found or created the identity of the log. */
@@ -88,8 +90,6 @@ class EventStoreDbStore implements EventStore {
     this.#options = options;
     this.#writeAccess = new WriteAccess(client, options.logger);
     this.#end = new LogEnd(client, options.prefix);
-    const source = { ...options, client, log: this, end: this.#end };
-    this.#subscription = new SharedSubscription(catchUpSubscription.bind(undefined, source));
   }
 
   get appendsRefused(): string | undefined {
@@ -149,7 +149,7 @@ class EventStoreDbStore implements EventStore {
     }
   }
 
-  async readAll({ prefix, ...range }: ForwardRange): Promise<Page> {
+  async readAll({ prefix, ...range }: ForwardRange): Promise<PageAfter> {
     const known = this.#end.position;
     const filtered = { ...range, prefix: this.#filter(prefix) };
     const read = () => this.#client.call('readPage', filtered, this.#options.timeoutMs);
@@ -169,11 +169,11 @@ class EventStoreDbStore implements EventStore {
     return prefix.startsWith(this.#options.prefix) ? prefix : this.#options.prefix;
   }
 
-  async #readPage(
-    read: () => Promise<Page | undefined>,
+  async #readPage<P extends Page>(
+    read: () => Promise<P | undefined>,
     position: Position = START,
-    isDoubtful: (page: Page) => boolean,
-  ): Promise<Page> {
+    isDoubtful: (page: P) => boolean,
+  ): Promise<P> {
     const isKnown = position <= this.#end.position;
     const page =
       isPosition(position) && (await this.#confirmed(read, (one) => (one ? isDoubtful(one) : isKnown)));
@@ -204,7 +204,13 @@ class EventStoreDbStore implements EventStore {
 
   subscribe({ after, signal }: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const ended = AbortSignal.any([signal, this.#client.closed]);
-    return this.#subscription.subscribe({ position: after, logId: this.#logId }, ended);
+    this.#subscribers ??= this.#startTail();
+    return this.#subscribers.subscribe(after, this.#logId, ended);
+  }
+
+  #startTail(): Subscribers {
+    const [client, end] = [this.#client, this.#end];
+    return new Subscribers(this, new Tail({ ...this.#options, client, log: this, end }), end);
   }
 
   async close(): Promise<void> {

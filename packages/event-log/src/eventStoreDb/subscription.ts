@@ -1,32 +1,29 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { convertToCommandError, type EventStoreDBClient } from '@eventstore/db-client';
 import type { ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
-import type { Batch, Position, RecordedEvent } from '../eventStore.ts';
+import type { Position, RecordedEvent } from '../eventStore.ts';
 import { toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
-import { eventIn, openSubscription, type ReadCall } from './readCall.ts';
+import { eventIn, openSubscription, outOfOrder, type ReadCall } from './readCall.ts';
 
-/** `checkpoint`: the server has searched up to this position, and earlier batches had every match. */
-export type SubscriptionBatch = Batch & { checkpoint?: Position | undefined };
+/** `checkpoint`: the server has searched up to this position, and sent every match. */
+export type NewEvents = { events: RecordedEvent[]; checkpoint?: Position | undefined };
 
-/** The maximum number of buffered events, and of events in a batch. Servers before 24.2 drop slow subscribers. */
+/** The maximum number of buffered events. Servers before 24.2 drop slow subscribers. */
 const BUFFER_SIZE = 512;
-/** While catching up, a batch collects events for this time or until the buffer is full: it wakes the other thread. */
-const BATCH_INTERVAL_MS = 5;
 
-/** A subscription to $all, filtered by stream prefix. It delivers the events that have arrived in batches. */
+/** A subscription to $all, filtered by stream prefix. It delivers together what has arrived. */
 export class Subscription {
   readonly #confirmed = Promise.withResolvers<void>();
   #call: ReadCall | undefined;
-  #events: RecordedEvent[] = [];
-  #checkpoint: Position | undefined;
-  #caughtUp = false;
-  /** Something has arrived after the last batch. */
-  #hasNews = false;
+  #arrived: NewEvents = { events: [] };
+  #position: Position;
   #failure: CallFailed | undefined;
-  #waiting: { resolve: (batch: SubscriptionBatch) => void; reject: (error: CallFailed) => void } | undefined;
-  #delivery: NodeJS.Immediate | NodeJS.Timeout | undefined;
+  /** Resolves when something has arrived, or the subscription has ended. */
+  #news = Promise.withResolvers<void>();
 
   constructor(client: EventStoreDBClient, prefix: string, after: Position) {
+    this.#position = after;
     this.#confirmed.promise.catch(() => {});
     openSubscription(client, { from: after, prefix }).then(
       (call) => this.#receive(call),
@@ -39,12 +36,17 @@ export class Subscription {
     return this.#confirmed.promise;
   }
 
-  /** The next batch. Rejects when the subscription has ended and all its events were delivered. */
-  next(): Promise<SubscriptionBatch> {
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
-      this.#scheduleDelivery();
-    });
+  /** Waits for the next events. Rejects when the subscription has ended and all its events were delivered. */
+  async next(): Promise<NewEvents> {
+    await this.#news.promise;
+    await nextTurn(); // more events may arrive in the same turn of the event loop
+    const arrived = this.#arrived;
+    const isEmpty = arrived.events.length === 0 && arrived.checkpoint === undefined;
+    if (isEmpty && this.#failure) throw this.#failure;
+    this.#arrived = { events: [] };
+    if (!this.#failure) this.#news = Promise.withResolvers();
+    this.#call?.resume();
+    return arrived;
   }
 
   end(failure: CallFailed): void {
@@ -52,7 +54,7 @@ export class Subscription {
     this.#failure = failure;
     this.#confirmed.reject(failure);
     this.#call?.cancel();
-    this.#scheduleDelivery();
+    this.#news.resolve();
   }
 
   #receive(call: ReadCall): void {
@@ -66,45 +68,14 @@ export class Subscription {
 
   #handle(response: ReadResp): void {
     if (response.hasConfirmation()) this.#confirmed.resolve();
-    const found = eventIn(response);
-    if (found) this.#events.push(found.event);
-    const position = response.getCheckpoint()?.getCommitPosition();
-    if (position !== undefined) this.#checkpoint = BigInt(position);
-    this.#caughtUp ||= response.hasCaughtUp();
-    this.#hasNews ||= !response.hasConfirmation();
-    if (this.#isFull) this.#call?.pause();
-    this.#scheduleDelivery();
-  }
-
-  get #isFull(): boolean {
-    return this.#events.length >= BUFFER_SIZE;
-  }
-
-  /** Delayed, since more events may arrive in the same turn of the event loop. */
-  #scheduleDelivery(): void {
-    const deliver = () => {
-      this.#delivery = undefined;
-      this.#deliver();
-    };
-    if (this.#isFull) this.#deliver();
-    this.#delivery ??= this.#caughtUp ? setImmediate(deliver) : setTimeout(deliver, BATCH_INTERVAL_MS);
-  }
-
-  #deliver(): void {
-    if (!this.#waiting) return;
-    if (this.#hasNews) {
-      const [events, checkpoint] = [this.#events, this.#checkpoint];
-      const caughtUp = this.#caughtUp && !this.#isFull;
-      this.#events = [];
-      this.#checkpoint = undefined;
-      this.#hasNews = false;
-      this.#call?.resume();
-      this.#waiting.resolve({ events, caughtUp, checkpoint });
-    } else if (this.#failure) {
-      this.#waiting.reject(this.#failure);
-    } else {
-      return;
-    }
-    this.#waiting = undefined;
+    const { events } = this.#arrived;
+    const event = eventIn(response)?.event;
+    if (event && event.position <= this.#position) return this.end(outOfOrder(event));
+    this.#position = event?.position ?? this.#position;
+    const checkpoint = response.getCheckpoint()?.getCommitPosition();
+    if (event) events.push(event);
+    if (checkpoint !== undefined) this.#arrived.checkpoint = BigInt(checkpoint);
+    if (event || checkpoint !== undefined) this.#news.resolve();
+    if (events.length >= BUFFER_SIZE) this.#call?.pause();
   }
 }

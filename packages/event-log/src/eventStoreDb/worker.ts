@@ -6,7 +6,7 @@ import { openClient } from './connectionString.ts';
 import { toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { Reader } from './read.ts';
-import { Subscription, type SubscriptionBatch } from './subscription.ts';
+import { type NewEvents, Subscription } from './subscription.ts';
 
 // The thread that runs @eventstore/db-client. An error that the client does not catch, such as a reply to an abandoned
 // call, ends this thread and not the service. Calls that hang in the client end with the thread.
@@ -19,7 +19,7 @@ const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
 
 function clientOperations(client: EventStoreDBClient) {
   const reader = new Reader(client, (node) => send(node));
-  const subscriptions = new Map<string, Subscription>();
+  let subscription: Subscription | undefined;
   return {
     async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
       if (Buffer.byteLength(data) + Buffer.byteLength(metadata) > MAX_EVENT_BYTES)
@@ -37,20 +37,16 @@ function clientOperations(client: EventStoreDBClient) {
     readAt: reader.at.bind(reader),
     readPage: reader.page.bind(reader),
     readPageBackwards: reader.pageBackwards.bind(reader),
-    async subscribe(to: { subscription: string; after: Position; prefix: string }): Promise<void> {
-      const subscribed = new Subscription(client, to.prefix, to.after);
-      subscriptions.set(to.subscription, subscribed);
-      await subscribed.confirmed;
+    /** Replaces the subscription of this connection. */
+    async subscribe({ after, prefix }: { after: Position; prefix: string }): Promise<void> {
+      subscription?.end(new CallFailed('transient', 'replaced by another subscription'));
+      subscription = new Subscription(client, prefix, after);
+      await subscription.confirmed;
     },
-    /** Waits for the next batch of a subscription. */
-    async next(subscription: string): Promise<SubscriptionBatch> {
-      const subscribed = subscriptions.get(subscription);
-      if (!subscribed) throw new CallFailed('transient', 'unsubscribed');
-      return subscribed.next();
-    },
-    async unsubscribe(subscription: string): Promise<void> {
-      subscriptions.get(subscription)?.end(new CallFailed('transient', 'unsubscribed'));
-      subscriptions.delete(subscription);
+    /** Waits for the next events of the subscription. */
+    async next(_: undefined): Promise<NewEvents> {
+      if (!subscription) throw new CallFailed('transient', 'not subscribed');
+      return subscription.next();
     },
   };
 }

@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { PAGE_LENGTH, START } from '../../src/eventStore.ts';
 import { openClient } from '../../src/eventStoreDb/connectionString.ts';
 import { Reader } from '../../src/eventStoreDb/read.ts';
-import type { EventToWrite } from '../../src/testing/fakeEventStoreDb/server.ts';
+import type { EventToWrite, FakeEvent } from '../../src/testing/fakeEventStoreDb/server.ts';
 
 /** A reader of a server with these events, each in a stream of its own. */
 async function readerOf(events: readonly EventToWrite[]) {
@@ -43,6 +43,13 @@ test('data that is not JSON is bytes, and malformed JSON is its text', async () 
     [Uint8Array.of(1, 2), Uint8Array.of(0xff)],
     ['{"a":', undefined],
   ]);
+});
+
+test('a page whose positions are out of order fails', async () => {
+  const { server, reader } = await readerOf([{}, {}, {}]);
+  (server.log.all as FakeEvent[]).reverse();
+  await expect(reader.page({ after: START, ...ALL })).rejects.toThrow('out of order');
+  await expect(reader.pageBackwards(ALL)).rejects.toThrow('out of order');
 });
 
 describe('a page of a prefix', () => {

@@ -1,12 +1,13 @@
 import { subscribed as subscribedStore } from '@event-sourced/testing/eventStoreDbStore';
 import { slowClock } from '@event-sourced/testing/slowClock';
 import { startFakeServer } from '@event-sourced/testing/stores';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { START } from '../../src/eventStore.ts';
-import { SILENCE_TIMEOUT_MS } from '../../src/eventStoreDb/catchUpSubscription.ts';
 import { openClient } from '../../src/eventStoreDb/connectionString.ts';
 import { CallFailed } from '../../src/eventStoreDb/protocol.ts';
 import { Subscription } from '../../src/eventStoreDb/subscription.ts';
+import { SILENCE_TIMEOUT_MS } from '../../src/eventStoreDb/tail.ts';
+import type { FakeEvent } from '../../src/testing/fakeEventStoreDb/server.ts';
 
 /** A subscription to a server with this number of events. */
 async function subscribed(events: number) {
@@ -19,32 +20,33 @@ async function subscribed(events: number) {
   return { server, subscription };
 }
 
-/** From here on no timer ends. */
-function stopTimers(): void {
-  vi.useFakeTimers({ toFake: ['setTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
-}
-
-test('a batch of a catch-up is not waited for once the buffer is full', async () => {
-  stopTimers();
-  const { subscription } = await subscribed(600);
-  expect(await subscription.next()).toMatchObject({ events: { length: 512 }, caughtUp: false });
-});
-
-test('an event after the subscription has caught up is not waited for', async () => {
+test('what has arrived is delivered together, and the rest is not read before', async () => {
   const { server, subscription } = await subscribed(0);
-  expect(await subscription.next()).toMatchObject({ events: [], caughtUp: true });
-  stopTimers();
-  server.write('plant-alice/1');
-  expect(await subscription.next()).toMatchObject({ events: { length: 1 }, caughtUp: true });
+  for (let i = 0; i < 2_000; i++) server.write(`plant-alice/${i}`);
+  let received = 0;
+  for (let largest = 0; received < 2_000; received += largest) {
+    largest = (await subscription.next()).events.length;
+    expect(largest).toBeLessThanOrEqual(512);
+  }
+  expect(received).toBe(2_000);
 });
 
 test('events of other streams are reported as the position that was searched', async () => {
   const { server, subscription } = await subscribed(0);
-  await subscription.next();
   for (let i = 0; i < 20_000; i++) server.write('other');
   const position = server.log.all.at(-1)?.position;
-  expect(await subscription.next()).toEqual({ events: [], caughtUp: true, checkpoint: position });
+  expect(await subscription.next()).toEqual({ events: [], checkpoint: position });
+});
+
+test('positions that are out of order end a subscription', async () => {
+  const { server, subscription } = await subscribed(0);
+  const [first] = [server.write('plant-alice/1'), server.write('plant-alice/2')];
+  (server.log.all as FakeEvent[]).push(first);
+  server.write('plant-alice/3');
+  const takeAll = async () => {
+    for (;;) await subscription.next();
+  };
+  await expect(takeAll()).rejects.toThrow('out of order');
 });
 
 /** Lets the time pass in which a silent subscription is compared with the log, until a read has begun. */

@@ -182,10 +182,17 @@ export class FakeEventStoreDb {
     this.#port = await this.#listener.listen(this.#port);
   }
 
-  /** Removes all events except the first when no call reads the log; connections stay open. */
+  /**
+   * Removes all events except the first when no call reads the log, and writes one to another stream, so that the log
+   * does not end earlier. Clients subscribe again; connections stay open.
+   */
   async clear(): Promise<void> {
-    while (this.openReads + this.openSubscriptions > 0) await setImmediate();
+    while (this.openReads > 0) await setImmediate();
+    const { openSubscriptions } = this;
     this.log.clear();
+    this.log.append('cleared');
+    this.dropSubscriptions('end');
+    while (this.openSubscriptions < openSubscriptions) await setImmediate();
   }
 
   /** Freezes like a stopped process (SIGSTOP): accepts connections and bytes, but does not respond until thawed. */

@@ -1,0 +1,105 @@
+import {
+  type Batch,
+  type ForwardRange,
+  LogReplaced,
+  NO_LOG_ID,
+  type Position,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../eventStore.ts';
+import { backOff, sleep, unlessAborted } from '../time/sleep.ts';
+import { MAX_RETRY_DELAY_MS } from './client.ts';
+import type { LogEnd } from './logEnd.ts';
+import type { PageAfter } from './read.ts';
+import type { Tail } from './tail.ts';
+
+const PAGE_SIZE = 500;
+/** Views that catch up at about the same pace share this number of pages, so that the log is read once. */
+const SHARED_PAGES = 4;
+
+type Log = { logId(): Promise<string>; readAll(range: ForwardRange): Promise<PageAfter> };
+
+/** Where a subscription continues: after an event, or at the start of the log with this ID. */
+type Cursor = { position: Position; eventId: string | undefined; logId: string };
+
+/** The subscribers of a log. Each one reads pages of the log up to its newest events, which the tail has. */
+export class Subscribers {
+  readonly #log: Log;
+  readonly #tail: Tail;
+  readonly #end: Pick<LogEnd, 'position'>;
+  /** The last pages, by their start, until the tail is reset. */
+  readonly #pages = new Map<Position, Promise<PageAfter>>();
+  #resets = 0;
+
+  constructor(log: Log, tail: Tail, end: Pick<LogEnd, 'position'>) {
+    this.#log = log;
+    this.#tail = tail;
+    this.#end = end;
+  }
+
+  /** Yields every event after a position of the log with this ID once, in order. @throws LogReplaced */
+  async *subscribe(position: Position, logId: string, signal: AbortSignal): AsyncGenerator<Batch> {
+    const cursor: Cursor = { position, eventId: undefined, logId };
+    let hasCaughtUp = false;
+    for (let failures = 0; !signal.aborted; ) {
+      const { changed } = this.#tail;
+      try {
+        const events = await unlessAborted(this.#next(cursor), signal);
+        if (signal.aborted) return;
+        failures = 0;
+        const last = events?.at(-1);
+        if (last) Object.assign(cursor, { position: last.position, eventId: last.id });
+        const caughtUp = this.#isAtEnd(cursor);
+        if (events?.length || (caughtUp && !hasCaughtUp)) yield { events: events ?? [], caughtUp };
+        else await unlessAborted(changed, signal);
+        hasCaughtUp ||= caughtUp;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error;
+        await sleep(backOff(failures++, MAX_RETRY_DELAY_MS), signal);
+      }
+    }
+  }
+
+  #isAtEnd({ position }: Cursor): boolean {
+    const { head } = this.#tail;
+    return head !== undefined && position >= head && position >= this.#end.position;
+  }
+
+  /** The next events up to the newest one; undefined while the newest ones are unknown. */
+  async #next(cursor: Cursor): Promise<readonly RecordedEvent[] | undefined> {
+    const { head } = this.#tail;
+    if (head === undefined) return undefined;
+    const newest = this.#tail.after(cursor.position, cursor.eventId);
+    if (newest) return newest;
+    const logId = await this.#log.logId();
+    if (cursor.logId === NO_LOG_ID) cursor.logId = logId;
+    if (cursor.logId !== logId)
+      throw new LogReplaced('the log is not the one that the subscription started with');
+    const page = await this.#page(cursor.position);
+    if (page.afterId !== (cursor.eventId ?? page.afterId))
+      throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
+    cursor.eventId = page.afterId;
+    return page.events.filter(({ position }) => position <= head);
+  }
+
+  /** A page, and the start of a read of the next one. */
+  async #page(after: Position): Promise<PageAfter> {
+    const page = await this.#shared(after);
+    if (!page.isEnd) this.#shared(page.position).catch(() => {});
+    return page;
+  }
+
+  #shared(after: Position): Promise<PageAfter> {
+    if (this.#resets !== this.#tail.resets) this.#pages.clear();
+    this.#resets = this.#tail.resets;
+    const reading = this.#pages.get(after);
+    if (reading) return reading;
+    const page = this.#log.readAll({ after, limit: PAGE_SIZE });
+    this.#pages.set(after, page);
+    const [oldest = after] = this.#pages.keys();
+    if (this.#pages.size > SHARED_PAGES) this.#pages.delete(oldest);
+    const remove = (): void => void this.#pages.delete(after);
+    page.then(({ isEnd }) => isEnd && remove(), remove);
+    return page;
+  }
+}
