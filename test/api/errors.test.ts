@@ -40,20 +40,6 @@ test.each([
   await refusedWith(40401, await call(method, path, tokenOfAlice));
 });
 
-describe.each([
-  ['/plants', ['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD, POST'],
-  ['/events', ['POST', 'DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY'], 'GET, HEAD'],
-  ['/health/live?x', ['POST', 'OPTIONS'], 'GET, HEAD'],
-])('another method for %s is 405, with the allowed ones in Allow:', (path, methods, allow) => {
-  test.each(methods)('%s', async (method) => {
-    for (const fields of ['', tokenOfAlice]) {
-      const response = await call(method, path, fields);
-      expect(response.headers.get('allow')).toBe(allow);
-      expect(await refusedWith(40501, response)).toContain(allow);
-    }
-  });
-});
-
 test.each(['/%zz', '/events%', '/plants%', '/plants/%c3%28', '/%ff'])(
   'a malformed URL is 40007: %s',
   async (path) => {

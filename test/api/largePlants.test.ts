@@ -37,15 +37,6 @@ const namesIn = async (response: Response): Promise<string[]> =>
 const FIRST_PAGES = (1024 * 1024) / PAGE_BYTES;
 
 describe('a list of large plants', () => {
-  test.each([7, 500])('has limit=%i of them, and Link continues it', async (limit) => {
-    const { get } = await serve();
-    const response = await get('alice', `?limit=${limit}`);
-    expect(response.headers.get('link')).toBe(`<plants?limit=${limit}&after=m.${limit}>; rel="next"`);
-    expect(await namesIn(response)).toEqual(NAMES.slice(0, limit));
-    const rest = await get('alice', `?limit=${limit}&after=m.${limit}`);
-    expect(await namesIn(rest)).toEqual(NAMES.slice(limit, 2 * limit));
-  });
-
   test.each(['', '?limit=600'])('has all of them: /plants%s', async (query) => {
     const { get } = await serve();
     const response = await get('alice', query);

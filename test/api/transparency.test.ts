@@ -16,7 +16,6 @@ import type { Tile } from '../../packages/transparency-log/src/merkle/tiles.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { CheckpointFileUnusable } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
-import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { client, serviceOfFile, startServiceWithTree } from '../support/service.ts';
@@ -188,19 +187,12 @@ describe('a request is refused', () => {
     await refusedWith(40101, await fetch(`${embedded.url}${path}`));
   });
 
-  test.each([
-    '',
-    '0',
-    '00/000',
-    '0/000.p/256',
-    '0/x000/001',
-    '0//000',
-    '0/000%0a',
-    'entries/0',
-    '0/%2e%2e/000',
-  ])('with 40401 for what is not the path of a tile: /tile/%s', async (path) => {
-    await refusedWith(40401, await audit(`/tile/${path}`));
-  });
+  test.each(['', '0/000.p/256', '0//000', 'entries/0', '0/%2e%2e/000'])(
+    'with 40401 for what is not the path of a tile: /tile/%s',
+    async (path) => {
+      await refusedWith(40401, await audit(`/tile/${path}`));
+    },
+  );
 
   test('not for escapes in the path of a tile, as generated clients send them', async () => {
     expect((await audit('/tile/0%2F000.p%2F5')).status).toBe(200);
@@ -422,17 +414,4 @@ test('a replay names its checkpoint again after the end of the log could not be 
   expect(await replayed()).toBeNull();
   resolve(0n);
   expect(await replayed()).toMatch(/^0 /);
-});
-
-test('the tree of a log is built while plants are created', async () => {
-  const dir = logWith({ events: 2_000 });
-  const service = await startServiceWithTree({ DATA_DIR: dir });
-  const created = await Promise.all(
-    Array.from({ length: 100 }, (_, i) => service.as('alice').create(10_000 + i, { name: 'Fern' })),
-  );
-  expect(created.map(({ status }) => status)).toEqual(created.map(() => 200));
-  await service.as('carol', 'audit').request('/checkpoint');
-  await service.close();
-  const verified = JSON.parse(succeeded(await runCli(['verify', '--json'], { DATA_DIR: dir })));
-  expect(verified).toMatchObject({ size: 2_100, tree: '2100', problems: [] });
 });

@@ -38,7 +38,7 @@ test('the metrics say that the log had not been closed', async () => {
 
 test('the metrics say whether EventStoreDB is available, and count connections and subscriptions', async () => {
   const server = await startFakeServer();
-  const env = { EVENTSTOREDB_URL: server.url, EVENTSTOREDB_TIMEOUT: '2' };
+  const env = { EVENTSTOREDB_URL: server.url, EVENTSTOREDB_TIMEOUT: '10' };
   const { metricsUrl, as, log } = await start(env);
   const alice = as('alice');
   const sample = async (name: string) => (await scrape(metricsUrl)).get(`plant_store_${name}`);

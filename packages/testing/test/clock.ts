@@ -4,7 +4,11 @@ import { onTestFinished, vi } from 'vitest';
 /** Stops timers and the time of this process until the end of the test; only the test advances the clock. */
 export function stopClock(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
-  onTestFinished(() => void vi.useRealTimers());
+  const poll = vi.spyOn(vi, 'isFakeTimers').mockReturnValue(false); // otherwise, expect.poll advances the clock
+  onTestFinished(() => {
+    poll.mockRestore();
+    vi.useRealTimers();
+  });
 }
 
 /**

@@ -1,5 +1,4 @@
 import { existsSync, writeFileSync } from 'node:fs';
-import { setTimeout } from 'node:timers/promises';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
@@ -165,18 +164,29 @@ test('a failure to save checkpoints is logged once, until a save succeeds', asyn
   await expect.poll(served).toMatchObject({ size: 1 });
 });
 
-test('requests to a failing witness become less and less frequent', async () => {
+test('a failing witness misses rounds, for a delay that doubles', async () => {
+  let now = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now); // a poll advances fake timers
+  onTestFinished(() => clock.mockRestore());
   const witnesses = await started();
-  const [first, , third] = witnesses as [FakeWitness, FakeWitness, FakeWitness];
+  const third = witnesses[2] as FakeWitness;
   third.respond = (_, response) => void response.destroy();
-  const { served, grow } = await cosigned(witnesses);
-  for (let size = 1; size <= 20; size++) {
-    await expect.poll(() => served()?.size).toBe(size);
+  const { served, grow, observer } = await cosigned(witnesses);
+  const nextRound = async () => {
     await grow();
-    await setTimeout(20);
+    await expect.poll(served).toMatchObject({ size: ++size });
+  };
+  let size = 1;
+  await expect.poll(served).toMatchObject({ size });
+  for (let failures = 1; failures <= 6; failures++) {
+    await expect.poll(() => observer.onWitnessFailure.mock.calls.length).toBe(failures);
+    const delayMs = 50 * 2 ** failures; // half as long, up to one and a half times
+    now += delayMs / 2 - 1;
+    await nextRound();
+    expect(third.submitted).toHaveLength(failures);
+    now += delayMs + 1;
+    await nextRound();
   }
-  expect(first.submitted.length).toBeGreaterThanOrEqual(20);
-  expect(third.submitted.length).toBeLessThan(first.submitted.length / 2);
 });
 
 test('the cosigned checkpoint is served after a restart, before any witness responds', async () => {
