@@ -32,9 +32,16 @@ def root_of_path(entry, index, size, path):
     return node if last == 0 else None
 
 
+def refuse(expected, got):
+    sys.exit(f"not {expected}, but: {got[:200]!r}" if got.strip() else f"not {expected}: the input is empty")
+
+
 argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
 sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
-proof, checkpoint = sys.stdin.read().replace("\r\n", "\n").split("\n\n")[:2]
+text = sys.stdin.read().replace("\r\n", "\n")
+if not text.startswith("c2sp.org/tlog-proof@v1\n") or "\n\n" not in text:
+    refuse("an inclusion proof", text)
+proof, checkpoint = text.split("\n\n")[:2]
 _, extra, index, *path = proof.split("\n")
 _, size, root = checkpoint.split("\n")[:3]
 entry = base64.b64decode(extra.removeprefix("extra "))

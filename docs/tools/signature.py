@@ -7,16 +7,30 @@ It does not verify the signature, since Python has no Ed25519. It writes three f
 """
 import argparse
 import base64
+import pathlib
 import sys
 
 PUBLIC_KEY_HEADER = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: an Ed25519 key in DER
 
+
+def refuse(expected, got):
+    sys.exit(f"not {expected}, but: {got[:200]!r}" if got.strip() else f"not {expected}: the input is empty")
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("key", metavar="KEY", help="the log's verifier key, NAME+ID+KEY")
-name, key_id, key = parser.parse_args().key.split("+", 2)
+verifier_key = parser.parse_args().key.split("+", 2)
+if len(verifier_key) < 3:
+    parser.error("KEY must be NAME+ID+KEY")
+name, key_id, key = verifier_key
 
 sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
-*_, text, signatures = sys.stdin.read().replace("\r\n", "\n").split("\n\n")
+for name_of_file in ("signed.bin", "signature.bin", "key.der"):
+    pathlib.Path(name_of_file).unlink(missing_ok=True)  # OpenSSL must not verify those of an earlier run
+note = sys.stdin.read().replace("\r\n", "\n")
+*_, text, signatures = ["", *note.split("\n\n")]
+if len(text.split("\n")) < 3 or not signatures.startswith("\u2014 "):
+    refuse("a checkpoint", note)
 line = next((line for line in signatures.split("\n") if line.startswith(f"\u2014 {name} ")), None)
 signature = base64.b64decode(line.split(" ")[2]) if line else b""
 if signature[:4].hex() != key_id:

@@ -79,7 +79,9 @@ describe('docs/auditing.md', () => {
     for (const command of ['token', 'replay', 'plants', 'verify', 'prove'])
       help += (await runCli([command, '--help'])).stdout;
     for (const command of ['check-proof', 'monitor']) help += (await runCommand([command, '--help'])).stdout;
-    const named = [...PAGE.matchAll(/(?<=[` ])--[a-z]+/g)].map(([option]) => option);
+    const named = [...PAGE.replaceAll(/^curl .*$/gm, '').matchAll(/(?<=[` ])--[a-z]+/g)].map(
+      ([option]) => option,
+    );
     expect(named.length).toBeGreaterThan(10);
     for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
   });
@@ -209,14 +211,49 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
       'Signature Verified Successfully',
       last,
       'Signature Verified Successfully',
-      `${other} is the beginning of ${last}`,
+      `fork: ${last} begins with ${other}, and not with ${first}`,
       '',
     ]);
+    expect(blocks('', ALARMS).find((block) => block.startsWith('fork'))).toMatch(
+      /^fork: 7:\w+… begins with 5:\w+…, and not with 5:\w+…\n$/,
+    );
     expect(succeeded(await checked(CHECK_FORK, other))).toBe(
       `the log ${ORIGIN} ${other} is the beginning of ${last}\n`,
     );
-    expect((await checked(commands.join('\n'), first)).stdout).toMatch(/^no proof$/m);
+    const swapped = commands.join('\n').replaceAll(first, 'SECOND').replaceAll(other, first);
+    expect((await checked(swapped.replaceAll('SECOND', other), first)).stdout).toMatch(/^no proof$/m);
+    const notOther = commands.join('\n').replaceAll(first, other);
+    expect((await checked(notOther, other)).stderr).toMatch(/^no fork: 5:/m);
     expect((await checked(CHECK_FORK, first)).stderr).toMatch(/the proof is invalid/);
+  });
+
+  test('say what they got if it is no proof, no checkpoint or no event', async () => {
+    const denied = '{"error":40102,"message":"The token has expired."}\n';
+    const got = `but: '${denied.replace('\n', '\\n')}'\n`;
+    const refused = (stderr: string) => ({ code: 1, signal: null, stdout: '', stderr });
+    for (const [script, expected, ...args] of [
+      ['inclusion.py', 'not an inclusion proof'],
+      ['consistency.py', 'not a consistency proof', expectedRoot],
+      ['signature.py', 'not a checkpoint', succeeded(await runCli(['log-key'], inDir)).trim()],
+    ] as const) {
+      const [error, empty] = await python(script, [denied, ''], ...args);
+      expect(error).toEqual(refused(`${expected}, ${got}`));
+      expect(empty).toEqual(refused(`${expected}: the input is empty\n`));
+    }
+    expect(await python('root.py', [denied])).toEqual([
+      refused(`line 1 is not an event of this service, ${got}`),
+    ]);
+    const [short] = await python('root.py', [''], '7');
+    expect(short).toEqual(refused('the input has 0 events, fewer than 7\n'));
+  });
+
+  test('show, when pasted with an invalid token, the error and no result of an earlier run', async () => {
+    expect(succeeded(await pasted(TOOLS))).toContain('Signature Verified Successfully');
+    const { stdout, stderr } = await pasted(TOOLS, { setup: `${SETUP}\nTOKEN=expired` });
+    expect(stderr).toMatch(/^curl: \(22\) .*401/m);
+    expect(stderr).toMatch(/^not a checkpoint, but: .*"error":40102/m);
+    expect(stderr).toMatch(/invalid int value/);
+    expect(stdout).toMatch(/^\["plant-alice\/1".*\n$/); // the receipt, which is still valid
   });
 
   test('check the consistency proofs of all sizes', async () => {

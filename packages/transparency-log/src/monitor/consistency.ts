@@ -129,10 +129,14 @@ async function fork(
   own?: { tree: Tree; root: string },
 ): Promise<Alarm> {
   const { size } = head;
-  const proof = async (name: string, { checkpoint, tiles }: Tree, from: string): Promise<Evidence> => {
+  const proof = async (name: string, { checkpoint, tiles }: Tree, ...heads: string[]): Promise<Evidence> => {
     const path = await consistencyProofFromTiles(size, checkpoint.size, tiles.read);
     const text = formatConsistencyProof({ from: size, path, checkpoint: checkpoint.note });
-    return { name, content: Buffer.from(text), commands: [`python3 consistency.py ${from} < ${name}`] };
+    return {
+      name,
+      content: Buffer.from(text),
+      commands: [`python3 consistency.py ${heads.join(' ')} < ${name}`],
+    };
   };
   const isInOrder = smaller.receivedAt <= larger.checkpoint.receivedAt;
   const files = isInOrder ? [larger.checkpoint, smaller] : [smaller, larger.checkpoint];
@@ -140,7 +144,8 @@ async function fork(
   const message = `the log has signed ${describe(smaller)}${own ? `, which begins with ${beginsOwn}` : ''}, but the first ${size} of its ${larger.checkpoint.size} events${shownBy(larger.checkpoint)} are ${begins}`;
   return new Alarm('fork', message, [
     ...checkpointFiles(...(files as [Received, Received])),
-    await proof('consistency.proof', larger, begins),
     ...(own && beginsOwn ? [await proof('consistency-smaller.proof', own.tree, beginsOwn)] : []),
+    // The last command concludes: the root that the larger log begins with, and the other one.
+    await proof('consistency.proof', larger, begins, beginsOwn ?? formatTreeHead(smaller)),
   ]);
 }
