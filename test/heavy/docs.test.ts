@@ -99,6 +99,9 @@ describe('docs/auditing.md', () => {
   test('prints a page of the newest events, and the link to the next one', async () => {
     const [head = '', body = ''] = succeeded(await pasted(NEWEST)).split('\r\n\r\n');
     expect(head).toMatch(/^link: <events\?.*>; rel="next"\r?$/m);
+    expect(PAGE.replaceAll('\n', ' ')).toContain('With `order=descending`, only `Log-Position` is there.');
+    expect(head).toMatch(/^log-position: /m);
+    expect(head).not.toMatch(/^checkpoint: /m);
     const events = body.trimEnd().split('\n');
     const newest = PLANTS.toReversed().slice(0, 5);
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(newest.map(([, , { name }]) => name));
