@@ -47,6 +47,11 @@ type Options = {
   observer?: StoreObserver | undefined;
 };
 
+/**
+ * Below the server's limit for a message, 16 MiB. All appends share one gRPC call: an event that is too large for it
+ * would fail them all. The server itself reports its lower limit for an append.
+ */
+const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
 /** The first delay between reads of a stream whose first event cannot be read yet; it doubles each time. */
 const FIRST_READABLE_DELAY_MS = 10;
 export const ACCESS_RETRY_INTERVAL_MS = 500;
@@ -185,6 +190,8 @@ class EventStoreDbStore implements EventStore {
     let outcome: AppendOutcome = 'failed';
     try {
       const request = appendRequest(stream, event, expectedRevision);
+      if (Buffer.byteLength(request.data) + Buffer.byteLength(request.metadata) > MAX_EVENT_BYTES)
+        throw new Error(`the event has more than ${MAX_EVENT_BYTES} bytes`);
       const deadline = performance.now() + (this.#options.timeoutMs * 4) / 5;
       this.#identifying = this.#identify(deadline);
       await this.#identifying;

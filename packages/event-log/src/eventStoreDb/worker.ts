@@ -11,19 +11,11 @@ import { type NewEvents, Subscription } from './subscription.ts';
 // The thread that runs @eventstore/db-client. An error that the client does not catch, such as a reply to an abandoned
 // call, ends this thread and not the service. Calls that hang in the client end with the thread.
 
-/**
- * Below the server's limit for a message, 16 MiB. All appends share one gRPC call: an event that is too large for it
- * would fail them all. The server itself reports its lower limit for an append.
- */
-const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
-
 function clientOperations(client: EventStoreDBClient) {
   const reader = new Reader(client, (node) => send(node));
   let subscription: Subscription | undefined;
   return {
     async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
-      if (Buffer.byteLength(data) + Buffer.byteLength(metadata) > MAX_EVENT_BYTES)
-        throw new CallFailed('permanent', `the event has more than ${MAX_EVENT_BYTES} bytes`);
       const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       const { success, nextExpectedRevision, position } = await client.appendToStream(stream, event, {
         expectedRevision: expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision,
