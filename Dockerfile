@@ -25,6 +25,8 @@ COPY --from=build /app/projections projections
 COPY --from=build /app/src src
 RUN ln -s /app/bin/plant-store /app/bin/transparency-log /usr/local/bin/
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+# How log lines and the help call the command; all processes of a container have the same settings.
+ENV IMAGE_COMMAND=plant-store
 VOLUME /data
 EXPOSE 3000
 USER node

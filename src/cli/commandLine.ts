@@ -13,7 +13,7 @@ type Runners = {
 
 /** The command line: the server, or a command. A command's module is loaded when it runs. */
 export function commandLine(args: readonly string[], { serve, run }: Runners): Command {
-  const program = new Command('bin/plant-store')
+  const program = new Command(process.env.IMAGE_COMMAND ?? 'bin/plant-store')
     .description('Run the service or, with arguments, a command.')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
     .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)

@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/testing/identityProvider';
 import { listen } from '@event-sourced/testing/rawHttp';
@@ -16,11 +16,13 @@ import {
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
-import { ROOT, signalGroup } from '../support/process.ts';
+import { ROOT, run, signalGroup } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
 
+const LAUNCHER = join(ROOT, 'bin/plant-store');
+const EXITED = { code: 0, signal: null };
 const JWT = /eyJ[\w-]+\./;
 
 // Other signals, a second signal and clients that never finish are in test/faults; starts that fail are in
@@ -60,6 +62,17 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   await expectRefused(url);
 });
 
+test('in the image, a start and the help print the command as docker exec takes it', async () => {
+  const [, IMAGE_COMMAND = ''] =
+    /^ENV IMAGE_COMMAND=(.*)$/m.exec(readFileSync(join(ROOT, 'Dockerfile'), 'utf8')) ?? [];
+  const server = await startServer({ env: { IMAGE_COMMAND, JWT_AUDIENCE: 'plants' } });
+  await server.printed(/"to create a token: plant-store token USER"/);
+  expect(await server.terminate()).toEqual(EXITED);
+  expect(curls(server.stdout())).toEqual([]);
+  const { stdout } = await run({ command: [LAUNCHER, '--help'], env: { IMAGE_COMMAND } });
+  expect(stdout).toMatch(/^Usage: plant-store /);
+});
+
 test('the service asks others through a proxy, and this machine directly', async () => {
   const provider = await startIdentityProvider(await signingKey('ES256')); // on this machine
   const asked: string[] = [];
@@ -82,8 +95,6 @@ test('the service asks others through a proxy, and this machine directly', async
   expect(new Set(asked)).toEqual(new Set(['witness.invalid:443']));
 });
 
-const LAUNCHER = join(ROOT, 'bin/plant-store');
-const EXITED = { code: 0, signal: null };
 test.for([
   ['SIGINT to npm', NPM_START, 'SIGINT', process.kill],
   ['SIGTERM to the process group of npm', NPM_START, 'SIGTERM', signalGroup],
