@@ -231,7 +231,9 @@ const RUN_OPTIONS: Record<string, string | null> = {
 
 describe('docker run in the documentation', () => {
   const pages = globSync('{*,docs/*}.md', { cwd: ROOT }).map(textOf).join('\n').replaceAll('\\\n', ' ');
-  const commands = [...pages.matchAll(/^docker run .*$/gm)].map(([command]) => command.replace(/\s+/g, ' '));
+  const commands = [...pages.matchAll(/^docker run -d .*$/gm)].map(([command]) =>
+    command.replace(/\s+/g, ' '),
+  );
   const [, service = ''] = /^x-service: &service\n((?: {2}.*\n)+)/m.exec(COMPOSE) ?? [];
   const lines = [...service.matchAll(/^ {2}(\S.*?)(?: #.*)?$/gm)].map(([, line = '']) => line);
 

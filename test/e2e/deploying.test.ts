@@ -4,8 +4,11 @@ import {
   existsSync,
   globSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -16,6 +19,7 @@ import { commandLine } from '../../src/cli/commandLine.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
+import { client } from '../support/service.ts';
 
 // The commands of docs/deploying.md, in order, in a shell. What would change the machine, or needs a cluster or containers, is
 // a stub that prints how it was called: of those commands, only the form is tested.
@@ -40,6 +44,12 @@ function machine(section: string) {
   ];
   for (const name of dirs) mkdirSync(join(dir, name), { recursive: true });
   createCheckout(checkout);
+  // Directories of its own, whose modes the commands change.
+  for (const name of ['packages', 'node_modules']) rmSync(join(checkout, name));
+  cpSync(join(ROOT, 'packages'), join(checkout, 'packages'), { recursive: true });
+  mkdirSync(join(checkout, 'node_modules'));
+  for (const name of readdirSync(join(ROOT, 'node_modules')))
+    symlinkSync(join(ROOT, 'node_modules', name), join(checkout, 'node_modules', name));
   cpSync(join(ROOT, 'deploy'), join(checkout, 'deploy'), { recursive: true });
   const stub = (name: string, script: string) => {
     writeFileSync(join(dir, 'bin', name), `#!/bin/sh\n${script}\n`);
@@ -57,8 +67,9 @@ function machine(section: string) {
     dir,
     checkout,
     blocks,
-    /** Pastes blocks; returns what they print, line by line. */
-    async paste(pasted = blocks, replaced: Record<string, string> = {}): Promise<string[]> {
+    stub,
+    /** Pastes blocks into the shell of an installer with the umask 077; returns what they print, line by line. */
+    async paste(pasted = blocks, replaced: Record<string, string> = {}, env = {}): Promise<string[]> {
       let script = pasted.join('');
       const moved = {
         '/opt/plant-store': checkout,
@@ -69,8 +80,8 @@ function machine(section: string) {
         ...replaced,
       };
       for (const [from, to] of Object.entries(moved)) script = script.replaceAll(from, to);
-      const shell = `cd '${checkout}' && PATH='${dir}/bin:${dir}/usr/local/sbin:'$PATH && set -e\n${script}`;
-      const { code, stdout, stderr } = await run({ command: ['sh', '-c', shell] });
+      const shell = `umask 077 && cd '${checkout}' && PATH='${dir}/bin:${dir}/usr/local/sbin:'$PATH && set -e\n${script}`;
+      const { code, stdout, stderr } = await run({ env, command: ['sh', '-c', shell] });
       expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
       return stdout.trimEnd().split('\n');
     },
@@ -107,6 +118,21 @@ test('systemd: the unit and its settings are installed, and a token of the comma
   const [, response] = /The response is `(.*)`\./.exec(PAGE) ?? [];
   expect(await paste([use], { 'http://127.0.0.1:3000': url })).toEqual([response]);
   await service.terminate();
+});
+
+test('systemd: another user can read the checkout of an installer whose umask is 077', async () => {
+  const { checkout, blocks, paste } = machine('systemd');
+  const [install = ''] = blocks;
+  await run({ command: ['chmod', '-R', 'go-rwx', checkout] });
+  await paste([install]);
+  const files = globSync('{bin,package.json,packages,projections,src}{,/**}', { cwd: checkout });
+  expect(files.length).toBeGreaterThan(300);
+  const modes = ['', 'node_modules', ...files].map((file) => statSync(join(checkout, file)));
+  expect(
+    modes.filter(
+      (stats) => (stats.mode & 0o044) !== 0o044 || (stats.isDirectory() && (stats.mode & 0o011) !== 0o011),
+    ),
+  ).toEqual([]);
 });
 
 test('systemd: a backup is restored, here and on another machine, and timers run what docs/backup.md says', async () => {
@@ -161,6 +187,42 @@ test('a container: the token is of the container that was started', async () => 
   const [, name] = /^docker run .*--name (\S+)/m.exec(calls.join('\n')) ?? [];
   expect(calls.at(-1)).toMatch(RegExp(`^docker exec ${name} plant-store `));
   expectCommands(calls, /^docker exec \S+ plant-store (\S+)/);
+});
+
+describe.each(['docker', 'kubectl'])('with %s', (program) => {
+  /** Runs what follows the name of a container or pod in place of the container; a copy out of it is a copy. */
+  const IN_PLACE = `
+case "$*" in
+  *' -- '*) while [ "$1" != -- ]; do shift; done; shift; exec "$@" ;;
+  exec*) shift 2; exec "$@" ;;
+  run*) while [ "$1" != plant-store ]; do shift; done; shift; exec "$@" ;;
+  cp*) exec cp "\${2#plants:}" "$3" ;;
+  *) echo "${program} $*" ;;
+esac`;
+
+  test('a backup is copied out of the container, and restored into its volume', async () => {
+    const [backup = '', restore = ''] = shellBlocksOf(
+      readFileSync(join(ROOT, 'docs/backup.md'), 'utf8'),
+    ).filter((block) => block.startsWith(program));
+    const { dir, checkout, paste, stub } = machine('Container');
+    stub(program, IN_PLACE);
+    symlinkSync(join(checkout, 'bin/plant-store'), join(dir, 'bin/plant-store'));
+    const data = join(dir, 'volume');
+    const inVolume = { '/data/': `${data}/` };
+    const env = { DATA_DIR: data };
+    const home = start({ env });
+    const url = await home.listening();
+    const as = client(url, data);
+    await as('alice').create(1, { name: 'Fern' });
+    expect(await paste([backup], inVolume, env)).toEqual([expect.stringMatching(/^1:[\da-f]{64}$/)]);
+    await as('alice').create(2, { name: 'Moss' });
+    await home.terminate();
+    rmSync(join(data, 'view.db')); // which is ahead of the backup
+    expect(await paste([restore], inVolume, env)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^size +1$/), expect.stringMatching(/^problems +none$/)]),
+    );
+    expect(statSync(join(data, 'log.db')).mode & 0o777).toBe(0o600);
+  });
 });
 
 describe('Kubernetes', () => {
