@@ -1,5 +1,4 @@
-import { join } from 'node:path';
-import type { CheckpointThread } from '@event-sourced/event-log/disk';
+import { type CheckpointThread, databaseFile } from '@event-sourced/event-log/disk';
 import type { View } from '@event-sourced/event-log/views';
 import { PlantsByUser } from './plantsByUser.ts';
 
@@ -7,7 +6,7 @@ const inFile = <V extends View>(
   name: string,
   open: (file: string, checkpointer?: CheckpointThread) => V,
 ) => ({
-  file: (dataDir: string): string => join(dataDir, name),
+  file: (dataDir: string): string => databaseFile(dataDir, name),
   open,
 });
 

@@ -6,6 +6,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -166,6 +167,7 @@ describe('backup to an earlier backup', () => {
       },
       /does not match the log/,
     ],
+    ['it is empty', ({ file }) => truncateSync(file), /copy\.db: it is empty: remove it, for a new backup/],
     [
       'a service uses it as its log',
       async ({ file }) => new DatabaseSync(file).exec('PRAGMA journal_mode = WAL'),
@@ -182,6 +184,16 @@ describe('backup to an earlier backup', () => {
     expectRefused(await backup(file, dir), message);
     expect(readFileSync(file).equals(before)).toBe(true);
   }
+});
+
+test('backup to a symbolic link looks for a write-ahead log beside its target', async () => {
+  const { dir, file } = await backedUp(3);
+  const link = join(tempDir(), 'link.db');
+  symlinkSync(file, link);
+  writeFileSync(`${file}-wal`, 'of another file');
+  expectRefused(await backup(link, dir), /copy\.db-wal belongs to another copy\.db/);
+  rmSync(`${file}-wal`);
+  expect(await rootOfBackup(link, dir)).toBe(await rootIn(dir));
 });
 
 test('backup to a new file reads all of a log that was restored from a backup', async () => {

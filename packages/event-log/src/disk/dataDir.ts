@@ -1,10 +1,21 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fsyncPath } from './fsyncPath.ts';
 import { assertWritable, hasSqliteCode, SQLITE } from './sqlite.ts';
 
-export const logFile = (dataDir: string): string => join(dataDir, 'log.db');
+/**
+ * The path of a database in a data directory. @throws Error if the file is a symbolic link: SQLite keeps the write-ahead
+ * log beside its target, and all checks look beside the link
+ */
+export function databaseFile(dataDir: string, name: string): string {
+  const file = join(dataDir, name);
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink())
+    throw new Error(`${file} is a symbolic link: move or link its whole directory instead`);
+  return file;
+}
+
+export const logFile = (dataDir: string): string => databaseFile(dataDir, 'log.db');
 
 /** Creates the data directory if it does not exist, durably, accessible to its owner only. */
 export function createDataDir(dir: string): void {
@@ -39,13 +50,13 @@ export class DataDirInUse extends Error {
 
 /** Locks a data directory with an open transaction, which ends with the process. @throws DataDirInUse, Error */
 export function lockDataDir(dir: string): Disposable {
-  const file = join(dir, 'lock.db');
   let lock: DatabaseSync | undefined;
   try {
     createDataDir(dir);
   } catch (error) {
     throw new Error(`cannot use the data directory ${dir}: ${(error as Error).message}`, { cause: error });
   }
+  const file = databaseFile(dir, 'lock.db');
   try {
     assertWritable(file);
     lock = new DatabaseSync(file, { timeout: 0 });

@@ -1,5 +1,5 @@
 export { CheckpointThread, type OpenFile } from './checkpointThread.ts';
-export { createDataDir, DataDirInUse, lockDataDir, logFile } from './dataDir.ts';
+export { createDataDir, DataDirInUse, databaseFile, lockDataDir, logFile } from './dataDir.ts';
 export { fileIdentity } from './fileIdentity.ts';
 export { fsyncPath, syncDirectory } from './fsyncPath.ts';
 export { moveToNew } from './moveToNew.ts';

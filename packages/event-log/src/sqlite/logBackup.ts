@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { assertWritable } from '../disk/sqlite.ts';
+import { assertWritable, fileSize } from '../disk/sqlite.ts';
 import { type EventLog, type Position, START } from '../eventStore.ts';
 import { assertIsLog, assertWalFits, isInWalMode } from './file.ts';
 import { prepareReads } from './read.ts';
@@ -36,6 +36,7 @@ export class LogBackup implements Disposable {
   /** @throws Error if the file is not a backup of the log, or has different events; then it is unchanged */
   constructor(file: string, logFile: string) {
     if (!statSync(file).isFile()) throw new Error('it is not a file');
+    if (fileSize(file) === 0) throw new Error('it is empty: remove it, for a new backup');
     if (fileIdentity(file) === fileIdentity(logFile)) throw new Error('it is the log itself');
     assertWalFits(file);
     if (isInWalMode(file)) throw new Error('it is the log of a service, not a backup');

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
   assertReached,
@@ -11,6 +10,7 @@ import {
 import {
   type CheckpointThread,
   DamagedFile,
+  databaseFile,
   isSqliteError,
   openReadOnly,
 } from '@event-sourced/event-log/disk';
@@ -33,7 +33,7 @@ import { EMPTY_TREE } from '../notes/checkpoint.ts';
 export type LogHead = TreeHead & { logId: string; position: Position };
 
 /** The file of the tree in a data directory. */
-export const merkleTreeFile = (dataDir: string): string => join(dataDir, 'merkleTree.db');
+export const merkleTreeFile = (dataDir: string): string => databaseFile(dataDir, 'merkleTree.db');
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index in its level. */
 export const MERKLE_TREE: ViewDefinition = {
