@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { START } from '@event-sourced/event-log';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
@@ -20,12 +21,12 @@ export function filesBesideLog(dataDir: string): string[] {
 }
 
 /**
- * Call it when a log has no events; `logId` is its ID if it exists already. @throws Error for the operator if the data
- * directory has a view or a checkpoint of another log
+ * Call it when a log has no events, whether it exists or not. @throws Error for the operator if the data directory has a
+ * view or a checkpoint of events
  */
-export function assertNoFormerLog(dataDir: string, logId?: string): void {
+export function assertNoFormerLog(dataDir: string): void {
   const found = filesBesideLog(dataDir).flatMap((file) => {
-    const log = describeLog(file, logId);
+    const log = describeLog(file);
     return log === undefined ? [] : `${basename(file)} (${log})`;
   });
   if (found.length === 0) return;
@@ -34,18 +35,16 @@ export function assertNoFormerLog(dataDir: string, logId?: string): void {
   );
 }
 
-/** Describes the log that a file belongs to; undefined if the file belongs to no log, or to the log with this ID. */
-function describeLog(file: string, logId: string | undefined): string | undefined {
+/** Describes the log that a file belongs to; undefined if the file has no events. */
+function describeLog(file: string): string | undefined {
   try {
-    if (!isCheckpoint(file)) {
-      const saved = readViewCheckpoint(file);
-      return saved && saved.logId !== logId ? `log ${saved.logId}, position ${saved.position}` : undefined;
+    if (isCheckpoint(file)) {
+      const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
+      return size > 0 ? `${size} events of ${origin}` : undefined;
     }
-    if (logId !== undefined) return undefined; // a checkpoint has no log ID: the log may be an early backup of its log
-    const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
-    return size > 0 ? `${size} events of ${origin}` : undefined;
+    const saved = readViewCheckpoint(file);
+    return saved && saved.position > START ? `log ${saved.logId}, position ${saved.position}` : undefined;
   } catch (error) {
-    // An unreadable view shows that there was a log. If the log exists, the view will be rebuilt.
-    return logId === undefined ? `cannot be read: ${(error as Error).message}` : undefined;
+    return `cannot be read: ${(error as Error).message}`;
   }
 }

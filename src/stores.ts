@@ -45,7 +45,7 @@ export async function openStore(
       file: logFile(dataDir),
       ...options,
       observer,
-      onEmpty: (logId) => assertNoFormerLog(dataDir, logId),
+      onEmpty: () => assertNoFormerLog(dataDir),
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });

@@ -6,12 +6,13 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { logWith } from '@event-sourced/testing/logs';
+import { alterLog, logWith } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
@@ -93,12 +94,21 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
     },
   );
 
-  test('is refused also if an empty log of another ID is in its place', async () => {
+  test.for<[what: string, empty: (dir: string) => void]>([
+    [
+      'of another ID is in its place',
+      (dir) => copyFileSync(join(logWith({ events: 0 }), 'log.db'), join(dir, 'log.db')),
+    ],
+    [
+      'of the same ID is left, since its write-ahead log was removed',
+      (dir) => alterLog(dir, 'DELETE FROM events'),
+    ],
+  ])('is refused also if an empty log %s', async ([, empty]) => {
     const dir = await stopped();
-    removeLog(dir);
-    copyFileSync(join(logWith({ events: 0 }), 'log.db'), join(dir, 'log.db'));
+    empty(dir);
     const before = contents(dir);
-    await expectStartFailure({ env: { DATA_DIR: dir } }, 'has files of a log: view.db (log s');
+    const line = await expectStartFailure({ env: { DATA_DIR: dir } }, 'it has no events, but');
+    for (const found of FOUND) expect(line).toMatch(found);
     expect(contents(dir)).toEqual(before);
   });
 
@@ -111,6 +121,22 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
     }
   });
 });
+
+test.for(['log.db', 'view.db', 'merkleTree.db', 'lock.db'])(
+  'a start whose %s is a symbolic link is refused, and changes nothing',
+  async (name) => {
+    const dir = await stopped();
+    const target = join(tempDir(), name);
+    renameSync(join(dir, name), target);
+    symlinkSync(target, join(dir, name));
+    const before = readdirSync(dir);
+    await expectStartFailure(
+      { env: { DATA_DIR: dir } },
+      `${join(dir, name)} is a symbolic link: move or link its whole directory instead`,
+    );
+    expect(readdirSync(dir)).toEqual(before);
+  },
+);
 
 test('a copy is not made beside files of another log', async () => {
   const [dir, other] = [await stopped(), await stopped()];
