@@ -67,6 +67,8 @@ export abstract class View<State = unknown> {
       this.#file.begin();
       for (const event of events) {
         const { position, id: eventId } = event;
+        const { position: last } = this.progress;
+        if (position <= last) throw new Error(`the log has position ${position} after position ${last}`);
         if (!skip.has(eventId)) this.fold(event, state);
         this.progress = { logId: this.progress.logId, position, eventId };
       }

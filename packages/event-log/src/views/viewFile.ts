@@ -105,7 +105,13 @@ export class ViewFile<State> {
 
   begin(): void {
     const { db } = this.#assertOpen();
-    if (!db.isTransaction) db.exec('BEGIN IMMEDIATE');
+    if (db.isTransaction) return;
+    try {
+      db.exec('BEGIN IMMEDIATE');
+    } catch (error) {
+      if (!hasSqliteCode(error, SQLITE.BUSY)) throw error;
+      throw new Error(`another program has locked ${this.#path}`, { cause: error });
+    }
   }
 
   commit(checkpoint: ViewCheckpoint): void {

@@ -148,12 +148,20 @@ test('another process that writes the file fails a change at once: no request wa
   const view = toDoLists(file);
   using other = new DatabaseSync(file);
   other.exec('BEGIN IMMEDIATE');
-  expect(() => view.apply([IRON], NONE)).toThrow('database is locked');
+  expect(() => view.apply([IRON], NONE)).toThrow(/another program has locked .*view\.db/);
   expect(view.db.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 0 });
   expect(view.titlesOf('home')).toEqual(['Mop', 'Cook', 'Wash']);
   other.exec('ROLLBACK');
   view.apply([IRON], NONE);
   expect(view.titlesOf('home')).toEqual(['Mop', 'Cook', 'Wash', 'Iron']);
+});
+
+test('an event whose position does not ascend is not applied, and those before it are', () => {
+  const view = toDoLists(undefined, EVENTS.slice(0, 2));
+  for (const next of [item(2, 'home', 'Iron'), item(1, 'home', 'Iron')])
+    expect(() => view.apply([next], NONE)).toThrow(`the log has position ${next.position} after position 2`);
+  expect(() => view.apply([item(4, 'home', 'Cook'), item(3, 'home', 'Iron')], NONE)).toThrow('position 3');
+  expect([view.progress.position, view.titlesOf('home')]).toEqual([4n, ['Sweep', 'Cook']]);
 });
 
 test('a view is closed even if its last commit fails', () => {
