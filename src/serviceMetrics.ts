@@ -44,7 +44,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   );
   readonly #uncleanStop = this.gauge(
     'started_after_unclean_stop',
-    '1 if the last stop was not clean: after a kill, a power cut, or a failed fsync.',
+    '1 if the log was written and not closed before this start: after a kill, a power cut, or a failed fsync.',
   );
   readonly #available = this.gauge(
     'event_store_available',
