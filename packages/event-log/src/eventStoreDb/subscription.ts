@@ -70,7 +70,10 @@ export class Subscription {
     if (response.hasConfirmation()) this.#confirmed.resolve();
     const { events } = this.#arrived;
     const event = eventIn(response)?.event;
-    if (event && event.position <= this.#position) return this.end(outOfOrder(event));
+    if (event && event.position <= this.#position) {
+      this.end(outOfOrder(event));
+      return;
+    }
     this.#position = event?.position ?? this.#position;
     const checkpoint = response.getCheckpoint()?.getCommitPosition();
     if (event) events.push(event);

@@ -41,7 +41,10 @@ function logOf(events: number) {
     async next(_: undefined) {
       for (; ; await delivery.promise) {
         if (drop) throw drop;
-        if (state.sent > delivered) return { events: all.slice(delivered, (delivered = state.sent)) };
+        if (state.sent === delivered) continue;
+        const events = all.slice(delivered, state.sent);
+        delivered = state.sent;
+        return { events };
       }
     },
   };
