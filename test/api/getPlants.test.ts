@@ -30,16 +30,6 @@ const namesIn = async (response: Response): Promise<string[]> => {
 const positionIn = ({ headers }: Response): string => headers.get('log-position') ?? '';
 
 describe('the list', () => {
-  test('has all plants of the user, oldest first, whatever their ids', async () => {
-    const [carol, dave] = [as('carol'), as('dave')];
-    for (const id of [3, -1, 2]) {
-      await carol.create(id, { name: `Fern ${id}` });
-      await dave.create(id, { name: `Oak ${id}`, tag: '' });
-    }
-    expect(await carol.list()).toEqual([3, -1, 2].map((id) => ({ name: `Fern ${id}` })));
-    expect(await dave.list()).toEqual([3, -1, 2].map((id) => ({ name: `Oak ${id}`, tag: '' })));
-  });
-
   test('is empty for a user without plants', async () => {
     const response = await as('nobody').get();
     expect([response.status, await response.text()]).toEqual([200, '[]']);
