@@ -7,7 +7,8 @@ import { AUDITORS, appOver } from '../support/appOver.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
 
 const USERS = ['carol', 'dave', 'erin'];
-const EVENTS = 5_000;
+/** More than two reads have. */
+const EVENTS = 1_200;
 const NDJSON = 'application/x-ndjson';
 const SSE = 'text/event-stream';
 
