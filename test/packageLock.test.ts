@@ -52,6 +52,10 @@ describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScript
   });
 });
 
+test('package.json names npm, so that pnpm and Yarn, which do not read package-lock.json, refuse to install', () => {
+  expect(JSON.parse(read('package.json')).packageManager).toMatch(/^npm@\d+\.\d+\.\d+$/);
+});
+
 test('npm ci installs at most 350 packages, and at most 120 without development dependencies', () => {
   const all = Object.entries<Entry>(JSON.parse(read('package-lock.json')).packages);
   const installed = all.filter(
