@@ -30,6 +30,7 @@ test.each([
   ['receipts', '/proofs/plants?id=1&user=alice'],
   ['replays', '/events'],
   ['pages of events', '/events?order=descending'],
+  ['histograms', '/events/histogram'],
   ['event streams', '/events', 'text/event-stream'],
 ] as const)(
   'more %s in flight than a user may have are 42901, and no other request',

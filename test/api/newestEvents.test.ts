@@ -1,12 +1,14 @@
 import { refusedWith } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { type BarCounts, Bars } from '../../packages/audit/src/page/bars.ts';
 import {
   MAX_LIMIT,
   newestEvents,
   type OrderedEventQuery,
 } from '../../packages/audit/src/routes/newestEvents.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { occurredAt } from '../../packages/event-log/src/replay/cloudEvent.ts';
 import { EventFilter, UnknownUser } from '../../packages/event-log/src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../src/plants/stream.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
@@ -146,8 +148,8 @@ describe('pages of the newest events', () => {
 /** The API over a log of three events. Carol is an auditor. */
 async function serve(store: Partial<EventStore> = logOf(someEvents(3)).log) {
   const { url, app, log } = await appOver(store, AUDITORS);
-  const get = (query: string, { headers = {}, ...init }: RequestInit = {}) =>
-    fetch(`${url}/events?${query}`, { ...init, headers: { ...headers, authorization: 'Bearer carol' } });
+  const get = (query: string, { headers = {}, ...init }: RequestInit = {}, path = '/events') =>
+    fetch(`${url}${path}?${query}`, { ...init, headers: { ...headers, authorization: 'Bearer carol' } });
   return { app, log, get };
 }
 
@@ -200,5 +202,51 @@ describe('GET /events?order=descending', () => {
     read.resolve();
     await app.close();
     expect(seen.reads).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('GET /events/histogram', () => {
+  /** The counts of all responses, each of which has the position before which the next one counts. */
+  async function histograms(events: RecordedEvent[], filters: Record<string, string>, perRead?: number) {
+    const { get } = await serve(logOf(events, perRead).log);
+    const all: (BarCounts & { events: number; end: string; before?: string })[] = [];
+    for (let before: object | undefined = {}; before; ) {
+      const query = `${new URLSearchParams({ ...filters, ...before })}`;
+      const response = await get(query, {}, '/events/histogram');
+      expect(response.status).toBe(200);
+      const counts = (await response.json()) as (typeof all)[number];
+      all.push(counts);
+      before = counts.before === undefined ? undefined : { before: counts.before };
+    }
+    return all;
+  }
+
+  test('counts the events that match, and those with a time in ranges, with several requests for a long log', async () => {
+    const events = someEvents(500);
+    for (const filters of [{}, { user: 'bob' }, { type: 'PlantMoved', since: minute(20) }, { id: '3' }]) {
+      const filter = new EventFilter(filters, PLANT_STREAMS);
+      const matching = events.filter((event) => filter.matches(event));
+      const all = await histograms(events, filters, 10);
+      expect(all.length).toBe('user' in filters ? 1 : 3);
+      expect(all.reduce((sum, { events }) => sum + events, 0)).toBe(matching.length);
+      const bars = new Bars();
+      for (const counts of all) bars.merge(counts);
+      const expected = new Bars();
+      const times = matching.map(occurredAt).filter((time) => time !== undefined);
+      for (const time of times) expected.add(time);
+      expect(bars.counts().bars).toEqual(expected.counts().bars);
+      expect(all[0]?.end).toBe('999');
+    }
+  });
+
+  test.each<[query: string, number: number]>([
+    ['limit=1', 40004],
+    ['user=mallory', 40004],
+    [`since=${minute(2)}&until=${minute(1)}`, 40004],
+    ['before=x', 40005],
+    ['before=6', 40005],
+  ])('%s is %i', async (query, number) => {
+    const { get } = await serve();
+    await refusedWith(number, await get(query, {}, '/events/histogram'));
   });
 });

@@ -53,6 +53,7 @@ describe('the document', () => {
     expect(document.paths).toMatchObject({
       '/plants': { get: operation('listPlants'), post: operation('createPlant') },
       '/events': { get: operation('replayEvents') },
+      '/events/histogram': { get: operation('countEvents') },
       '/log-key': { get: operation('getLogKey') },
       '/checkpoint': { get: operation('getCheckpoint') },
       '/tile/{level}/{index}': { get: operation('getTile') },

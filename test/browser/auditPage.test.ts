@@ -83,6 +83,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const { page, requests } = await openPage(`${url}/audit`);
     await submit(page, '#sign-in', { token: 'nonsense' });
     await becomes(page, '#sign-in .problem', ['The token is not valid.']);
+    await page.waitForSelector('#sign-in details[open]');
     const field = await page.evaluate(
       `[token.value, getComputedStyle(token).getPropertyValue('-webkit-text-security')]`,
     );
@@ -143,8 +144,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await filter({ id: 'two' });
     await becomes(page, '#timeline .problem', ['Id must be a 64-bit integer in decimal digits.']);
     await filter({ user: '', id: '', until: '2020-01-01' });
-    await becomes(page, '#timeline .empty:not([hidden])', ['No matching events. Clear the filters']);
-    await becomes(page, '#timeline .count', ['Matching events: 0 of 5, newest first']);
+    await becomes(page, '#timeline .empty:not([hidden])', ['No event matches. Clear the filters']);
+    await becomes(page, '#timeline .question', ['Until 2020-01-01 (UTC)']);
     await click(page, '#timeline .clear');
     await becomes(page, NAMES, ['Moss', 'Elm', 'Ivy', 'Oak', 'Fern']);
     await filter({ until: 'yesterday' });
@@ -158,11 +159,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await click(page, '.download');
     const response = await as('carol', 'audit').request('/events?user=bob&id=1');
     expect(await nextFile()).toEqual(['events.ndjson', await response.text()]);
-    await click(page, '.bars button');
-    await page.waitForFunction(
-      String.raw`/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}$/.test(document.querySelector('[name="since"]').value)`,
-    );
-    await becomes(page, NAMES, ['Oak']);
+    await filter({ user: '', id: '' });
+    await becomes(page, NAMES, ['Moss', 'Elm', 'Ivy', 'Oak', 'Fern']);
+    await page.waitForSelector('.chart:not([hidden])');
+    await page.$$eval('.bars > *', ([first]) => first?.click());
+    await page.waitForFunction(`document.querySelector('[name="until"]').value !== ''`);
+    await expect.poll(async () => (await texts(page, NAMES)).at(-1)).toBe('Fern');
 
     expect(requests.filter((one) => !one.startsWith(url))).toEqual([]);
     const badRequest = expect.stringContaining('400 (Bad Request)');
@@ -211,7 +213,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await showsEvents(250, 51);
     await click(page, '.older');
     await showsEvents(50, 1);
-    await becomes(page, '.count', ['Matching events: 451, page 3']);
+    await becomes(page, '.count', ['451 events, page 3']);
     await click(page, '.newest');
     await showsEvents(451, 252);
 
@@ -229,11 +231,14 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.waitForSelector('#timeline .results:not([inert])');
     await page.setOfflineMode(true);
     await click(page, '.older');
-    await becomes(page, '#timeline .problem', ['The service cannot be reached.']);
+    await becomes(page, '#timeline .problem', ['The service cannot be reached. Try again']);
     await showsEvents(451, 252);
+    await page.setOfflineMode(false);
+    await click(page, '#timeline .problem button');
+    await becomes(page, '#timeline .problem', ['']);
   });
 
-  test('shows how many events match, of how many that the log has', async () => {
+  test('shows all events over time, and how many match, of how many that the log has', async () => {
     const dir = tempDir();
     const log = await openIn(dir);
     for (let i = 0; i < 250; i++) {
@@ -243,23 +248,25 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await log.close();
     const service = await startServiceWithTree({ DATA_DIR: dir });
     const { page } = await auditPage(service);
-    const count = (text: string) => becomes(page, '.count', [`Matching events${text}`]);
-    const chart = (text: string) => becomes(page, 'figcaption', [`${text} matching events, over time`]);
-    await count(' so far: 200 of 250, newest first');
-    await chart('The newest 200');
+    const count = (text: string) => becomes(page, '.count', [text]);
+    await count('250 events, newest first');
+    await becomes(page, 'figcaption', ['Events per 5 minutes: 2026-03-01 00:00 to 2026-03-01 04:09']);
+    await becomes(page, '.scale span', ['6', '3', '0']);
+    await becomes(page, '.axis span', ['2026-03-01', '01:00', '02:00', '03:00', '04:00']);
+    expect(await texts(page, '.bars > *')).toHaveLength(50);
     await service.as('alice').create(1, { name: 'Fern' });
-    await count(' so far: 201 of 251, newest first');
-    await chart('The newest 201');
+    await count('251 events, newest first');
     // The next size that is read is an older one, since another client has read it before the third event.
     await service.as('alice').create(2, { name: 'Ivy' });
-    await chart('The newest 202');
+    await count('252 events, newest first');
     await sleep(900);
     await service.as('carol', 'audit').request('/checkpoint?latest');
     await service.as('alice').create(3, { name: 'Moss' });
-    await count(' so far: 203 of 253, newest first');
+    await count('253 events, newest first');
     await click(page, '.older');
-    await count(': 253 of 253, page 2');
-    await chart('All 253');
+    await count('253 events, page 2');
+    await submit(page, '#timeline', { user: 'bob' });
+    await count('250 of 253 events match, newest first');
     // The newest checkpoint is unavailable, but not the one of the witnesses.
     await page.setRequestInterception(true);
     page.on('request', (request) => {
@@ -269,7 +276,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       else void request.continue();
     });
     await submit(page, '#timeline', { user: 'alice' });
-    await count(': 3 of 240, newest first');
+    await count('3 of 240 events match, newest first');
   });
 
   test('keeps its filters in the URL, so that Back works and a screen can be shared, but never the token', async () => {
@@ -299,9 +306,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const token = await auditorToken(service.dir);
     await submit(other, '#sign-in', { token });
     await becomes(other, NAMES, ['Fern']);
-    expect(await other.evaluate('document.querySelector("[name=since]").value')).toBe(
-      '2020-02-29 00:00:00.000',
-    );
+    expect(await other.evaluate('document.querySelector("[name=since]").value')).toBe('2020-02-29');
     const open = (fragment: string) => other.evaluate(`location.hash = ${JSON.stringify(fragment)}`);
     for (const [fragment, problem] of [
       ['#timeline?since=2020-02-30', 'Since must be a time such as 2026-03-01 12:00.'],
@@ -374,7 +379,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.select('#zone', 'local');
     const shown = ['2026-11-01 01:30:00.000-05:00', '2026-11-01 01:30:00.000-04:00'];
     await becomes(page, '.toggle', shown);
-    await page.$$eval('.bars button', (bars) => bars.at(-1)?.click());
+    await page.waitForSelector('.chart:not([hidden])');
+    await page.$$eval('.bars > *', (bars) => bars.at(-1)?.click());
     await becomes(page, '.toggle', shown.slice(0, 1));
     const { hash } = new URL(page.url());
     expect(hash).toContain(`since=${encodeURIComponent(times[1] ?? '')}`);
@@ -390,32 +396,38 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
 
     await page.evaluate(`location.hash = '#point-in-time?user=alice'`);
     await page.waitForSelector('.entities .name');
-    for (const [value, text] of [
-      ['1', `${shown[1]} local time: 1 plant`],
-      ['2', `${shown[0]} local time: 2 plants`],
+    for (const [key, text] of [
+      ['ArrowLeft', `${shown[1]} local time: 1 plant`],
+      ['ArrowRight', `${shown[0]} local time: 2 plants`],
     ] as const) {
-      await page.locator('[type="range"]').fill(value);
+      await page.focus('[type="range"]');
+      await page.keyboard.press(key);
       await click(page, '#point-in-time .primary');
       await becomes(page, '.when', [text]);
-      expect(page.url()).toContain(encodeURIComponent(times[Number(value) - 1] ?? ''));
+      expect(page.url()).toContain(encodeURIComponent(times[key === 'ArrowLeft' ? 0 : 1] ?? ''));
     }
   });
 
   test('an empty log says so, with the request that creates the first plant', async () => {
     const service = await startServiceWithTree();
     const { page } = await auditPage(service);
-    const notices = '#timeline .notice:not([hidden]) > :is(p, pre)';
-    await becomes(page, notices, [expect.stringMatching(/^The log is empty/), expect.any(String)]);
-    const [, request = ''] = await texts(page, notices);
+    const notice = '#timeline .empty-log:not([hidden])';
+    await becomes(page, `${notice} > p`, [expect.stringMatching(/^The log is empty/)]);
+    expect(await page.$('#timeline :is(form, .toolbar, .matches, .chart):not([hidden])')).toBe(null);
+    const [commands = ''] = await texts(page, `${notice} pre`);
     const [, url = '', body = ''] =
-      /^curl -s (\S+) -H "Authorization: Bearer \$TOKEN" .* -d '(.*)'$/.exec(request) ?? [];
+      /\ncurl -s (\S+) -H "Authorization: Bearer \$TOKEN" .* -d '(.*)'$/.exec(commands) ?? [];
     expect(url).toBe(`${service.url}/plants`);
+    await allowClipboard(page, service.url);
+    await click(page, `${notice} .copy`);
+    await becomes(page, `${notice} .copy`, ['Copied.']);
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(commands);
     await click(page, 'nav [href="#point-in-time"]');
-    await becomes(page, '.users', ['The log is empty.']);
+    await becomes(page, '.users > p', ['The log is empty.']);
     await click(page, 'nav [href="#timeline"]');
     expect((await service.as('alice').post(body)).status).toBe(200);
     await becomes(page, NAMES, ['Fern']);
-    await becomes(page, notices, []);
+    await becomes(page, notice, []);
   });
 
   test('an event has a link, which shows and opens it', async () => {
@@ -446,7 +458,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const service = await startServiceWithTree({ DATA_DIR: dir });
     const { page } = await auditPage(service);
     await click(page, '.toggle');
-    await page.waitForSelector('.detail');
+    await click(page, '.detail summary');
     /** Where the parts of a text are, by line and from the left. */
     const order = async (selector: string, parts: string[]): Promise<number[]> =>
       (await page.evaluate(`{
@@ -484,18 +496,20 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const { page, problems } = await auditPage(service);
     const plants = '#point-in-time tbody .name';
     await click(page, 'nav [href="#point-in-time"]');
-    await becomes(page, '.users a', ['alice', 'bob']);
+    await becomes(page, '.users li', ['alice3 events', 'bob1 event']);
     await click(page, '.users a');
     await becomes(page, plants, ['Fern', 'Ivy', 'Moss']);
-    const ends = await texts(page, '#point-in-time .axis span');
+    await becomes(page, '#point-in-time .question', ['Plants of alice']);
+    const ends = await texts(page, '#point-in-time .ends span');
     expect(new Set(ends).size).toBe(2);
-    await page.locator('[type="range"]').fill('2');
+    await page.focus('[type="range"]');
+    await page.keyboard.press('ArrowLeft');
     await becomes(page, plants, ['Fern', 'Ivy']);
     const [when = ''] = await texts(page, '.when');
     const at = `${when.slice(0, 23).replace(' ', 'T')}Z`;
     const command = await runCli(['plants', '--user', 'alice', '--at', at], { DATA_DIR: service.dir });
     expect(JSON.parse(succeeded(command))).toEqual([{ name: 'Fern' }, { name: 'Ivy' }]);
-    await page.locator('[type="range"]').fill('0');
+    await page.keyboard.press('Home');
     await becomes(page, '.when', ['Before the first plant: 0 plants']);
     await submit(page, '#point-in-time', { at: at.replace('T', ' ') });
     await becomes(page, '.when', [when]);
@@ -511,8 +525,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(problems).toEqual([]);
     await submit(page, '#point-in-time', { user: 'nobody' });
     await becomes(page, '#point-in-time .problem', ['The log has no event of the user "nobody".']);
-    await becomes(page, plants, ['Fern', 'Ivy']);
-    expect(await page.$('#point-in-time .results[inert]')).not.toBe(null);
+    await page.waitForSelector('#point-in-time .results[hidden]');
   });
 
   test('copies an event, and says so when the service has no Merkle tree', async () => {
@@ -560,12 +573,13 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(tags.slice(2)).toEqual(['[U+200B]', `</td>${hostile}`.slice(0, 120)]);
     for (const toggle of await page.$$('.toggle')) await toggle.click();
     await page.waitForFunction(`document.querySelectorAll('.detail').length === 4`);
-    const shown = await texts(page, '.detail pre span');
+    const shown = await texts(page, '.detail pre > span');
     expect(shown[1]?.length).toBe(4_000);
     expect(shown[2]).toContain('"name": "\\u202egnp.nref\\u2066\\u0000\\u001b[31m"');
     expect(JSON.parse(shown[3] ?? '').data).toEqual({ id: '0', ...written[0] });
+    for (const summary of await page.$$('.detail summary')) await summary.click();
     await click(page, '.detail ::-p-text(Show all)');
-    expect((await texts(page, '.detail pre span'))[1]?.length).toBeGreaterThan(2 ** 20);
+    expect((await texts(page, '.detail pre > span'))[1]?.length).toBeGreaterThan(2 ** 20);
     expect(await page.title()).toBe('Audit – Plant store');
     expect(await page.$$('tbody img, tbody script')).toEqual([]);
     expect(problems).toEqual([]);
@@ -606,14 +620,24 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#check', { key: own });
     await result('key', '✓ The service states the same key.');
     await result('checkpoint', '✓ The signature is valid.');
-    expect(await texts(page, '#check dd')).toEqual([name, '300', expect.stringMatching(/^[\da-f]{64}$/)]);
+    expect(await texts(page, '#checkpoint dd')).toEqual([
+      name,
+      '300',
+      expect.stringMatching(/^[\da-f]{64}$/),
+    ]);
     await click(page, '.read');
     await result('whole', '✓ The 300 events of the log have the root that it signs.');
+    await becomes(page, '.outcome', ['✓ The log is what it signs: all 300 events have the signed root.']);
+    await becomes(page, '.verdict dd', [
+      own,
+      expect.stringMatching(/^[\da-f]{64}$/),
+      expect.stringMatching(/ UTC$/),
+    ]);
 
     const earlier = await get('/checkpoint');
     await allowClipboard(page, service.url);
     for (const [button, text] of [
-      ['Copy root', (await texts(page, '#check dd'))[2]],
+      ['Copy root', (await texts(page, '#checkpoint dd'))[2]],
       ['Copy checkpoint', earlier],
     ]) {
       await click(page, `#checkpoint ::-p-text(${button})`);
@@ -628,6 +652,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const signed = (size: number): string =>
       signCheckpoint({ size, root: '7'.repeat(64) }, { origin: name, key });
     const dir = tempDir();
+    const topics: Record<string, string> = { forked: 'evidence', longer: 'lost' };
     for (const [file, text, shown] of [
       [
         'earlier',
@@ -660,7 +685,11 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
           'Size and root in the file': `200:${'7'.repeat(64)}`,
           'Size and root of the log': expect.stringMatching(/^301:/),
         });
-      expect((await page.$('#evidence [href="#alarms"]')) !== null).toBe(['forked', 'longer'].includes(file));
+      const about = shown.source.startsWith('^✓') ? [] : [topics[file] ?? 'file'];
+      const links = await page.$$eval('#evidence .result a', (all) =>
+        all.map((link) => link.getAttribute('href')),
+      );
+      expect(links).toEqual(about.map((topic) => `#help?about=${topic}`));
     }
     await page.evaluate(`{
       const dataTransfer = new DataTransfer();
@@ -670,8 +699,11 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await result('evidence', '✗ File dropped: The text is not a signed note.');
     await submit(page, '#check', { key: formatVerifierKey(other) });
     await becomes(page, '#key dd', [own]);
-    await click(page, '#checkpoint [href="#alarms"]');
-    await page.waitForSelector('#alarms:not([hidden])');
+    await becomes(page, '.outcome', [
+      expect.stringMatching(/^✗ The check failed: The service states a different key/),
+    ]);
+    await click(page, '#checkpoint [href="#help?about=key"]');
+    await page.waitForSelector('#help-key:focus');
     expect(problems).toEqual([]);
   });
 
@@ -723,7 +755,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       ...Array(2).fill(expect.any(String)),
       'Elm',
     ]);
-    await page.waitForSelector('#whole [href="#alarms"]');
+    await page.waitForSelector('#whole [href="#help?about=tiles"]');
     body = body.subarray(0, -1);
     await click(page, '.read');
     await shows('ends within an entry', 'tile/entries/000.p/2, tile/0/000.p/2');
@@ -826,11 +858,33 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.keyboard.sendCharacter(await auditorToken(dir));
     await press('Enter');
     await becomes(page, NAMES, ['Ivy', 'Fern']);
+    await page.waitForSelector('h2:focus');
     await page.focus('.download');
     await press('Tab', 'ArrowDown', 'Enter');
     await becomes(page, '.detail pre', [expect.stringContaining('"name": "Fern"')]);
     await press('Space');
     expect(await page.$('.detail')).toBe(null);
+  });
+
+  test('has a row of one line for each event, and prints the question, its time and whole rows without buttons', async () => {
+    const { url, dir, as } = await startService();
+    const name = 'A long name '.repeat(9).trim();
+    for (const [id, plant] of [{ name: 'Fern' }, { name, tag: 'south-facing window' }].entries())
+      await as('alice').create(id, plant);
+    const { page } = await auditPage({ url, dir });
+    await submit(page, '#timeline', { user: 'alice' });
+    await becomes(page, NAMES, [name, 'Fern']);
+    const heights = (await page.evaluate(
+      `[...document.querySelectorAll('.event')].map((row) => row.offsetHeight)`,
+    )) as number[];
+    expect(new Set(heights).size).toBe(1);
+    await page.emulateMediaType('print');
+    await page.evaluate(`dispatchEvent(new Event('beforeprint'))`);
+    const shown = (await page.evaluate('document.body.innerText')) as string;
+    expect(shown).toContain('User alice');
+    expect(shown).toContain(name);
+    expect(shown).toMatch(/Printed at \d{4}-\d\d-\d\d \d\d:\d\d UTC from http.*#timeline\?user=alice$/);
+    for (const button of ['Filter', 'Older', 'Download', 'Sign out']) expect(shown).not.toContain(button);
   });
 
   test('is accessible on a dark phone and on a light wide screen, and nothing is beyond its width', async () => {
@@ -859,7 +913,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#check', { key: await (await as('carol').request('/log-key')).text() });
     await page.waitForSelector('.read:enabled');
     await expectAccessible();
-    await click(page, 'nav [href="#alarms"]');
+    await click(page, 'nav [href^="#help"]');
     await expectAccessible();
     await click(page, 'nav [href^="#timeline"]');
     await submit(page, '#timeline', { id: 'two' });

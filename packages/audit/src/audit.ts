@@ -13,6 +13,7 @@ import { auditMetrics } from './auditMetrics.ts';
 import type { EntityType } from './entityType.ts';
 import { checkpointRoutes } from './routes/checkpointRoutes.ts';
 import { eventRoute } from './routes/eventRoute.ts';
+import { histogramRoute } from './routes/histogramRoute.ts';
 import { receiptRoute } from './routes/receiptRoute.ts';
 import { tileRoutes } from './routes/tileRoutes.ts';
 
@@ -45,6 +46,7 @@ export type TreeOptions = AuditOptions & { tree: Follower<MerkleTreeView>; check
 export const audit: FastifyPluginAsync<AuditOptions> = async (app, options) => {
   const { transparency, metrics } = options;
   const observer = metrics && auditMetrics(metrics, transparency?.tree);
+  histogramRoute(app, options);
   if (!transparency) return eventRoute(app, options);
   const { tree, signer } = transparency;
   const checkpoints = new Checkpoints({ ...options, tree, signer, logger: app.log, observer });

@@ -11,6 +11,7 @@ export const MAX_IN_FLIGHT = {
   receipts: 8,
   replays: 8,
   'pages of events': 8,
+  histograms: 4,
   'event streams': 20,
 } as const;
 

@@ -1,8 +1,11 @@
+import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Entity } from '../src/entityType.ts';
-import { toBars } from '../src/page/bars.ts';
+import { Bars, lengthName } from '../src/page/bars.ts';
+import { Silence } from '../src/page/silence.ts';
 import { type Change, statesAt } from '../src/page/states.ts';
 import { indentedJson, visible } from '../src/page/text.ts';
+import { ticks } from '../src/page/ticks.ts';
 import { Zone } from '../src/page/zone.ts';
 
 test.each([
@@ -52,19 +55,73 @@ test.each([
   expect(statesAt(changes, time, evolve)).toEqual(states);
 });
 
-test('bars count every event once, in ranges of equal length without gaps', () => {
-  const DAY_MS = 86_400_000;
-  const YEARS_0_AND_9999 = [Date.parse('0000-01-01T00:00Z'), Date.parse('9999-12-31T23:59Z')];
-  for (const times of [[0], [5, 5, 5], [0, 59_999], [3, 40 * DAY_MS, DAY_MS], YEARS_0_AND_9999]) {
-    const bars = toBars(times);
-    expect(bars.length).toBeGreaterThanOrEqual(30);
-    expect(bars.length).toBeLessThanOrEqual(60);
-    for (const { from, to, count } of bars)
-      expect(count).toBe(times.filter((time) => time >= from && time <= to).length);
-    expect(bars.reduce((sum, { count }) => sum + count, 0)).toBe(times.length);
-    for (const [i, { from }] of bars.entries()) if (i > 0) expect(from).toBe((bars[i - 1]?.to ?? 0) + 1);
+test('bars count every time once, in at most 60 ranges of equal length, however they are added', () => {
+  const times = fc.array(fc.date({ noInvalidDate: true, ...YEARS }).map(Number), {
+    minLength: 1,
+    maxLength: 90,
+  });
+  const property = fc.property(times, fc.nat(), (times, part) => {
+    const [bars, earlier, whole] = [new Bars(), new Bars(), new Bars()];
+    for (const [i, time] of times.entries()) (i < part % times.length ? earlier : bars).add(time);
+    for (const time of times.toSorted((a, b) => b - a)) whole.add(time);
+    bars.merge(earlier.counts());
+    const counts = whole.counts();
+    expect(bars.counts()).toEqual(counts);
+    expect([counts.first, counts.last]).toEqual([Math.min(...times), Math.max(...times)]);
+    const starts = counts.bars.map(([from]) => from);
+    expect((starts.at(-1) ?? 0) - (starts[0] ?? 0)).toBeLessThan(60 * counts.barLength);
+    for (const [from, count] of counts.bars)
+      expect(count).toBe(times.filter((time) => time >= from && time < from + counts.barLength).length);
+    expect(counts.bars.reduce((sum, [, count]) => sum + count, 0)).toBe(times.length);
+  });
+  fc.assert(property);
+  expect(new Bars().counts().bars).toEqual([]);
+});
+
+const YEARS = { min: new Date('0001-01-02T00:00Z'), max: new Date('9999-12-30T00:00Z') };
+
+test('the days of bars begin at midnight, and weeks on Monday', () => {
+  for (const [days, name] of [
+    [40, 'day'],
+    [200, 'week'],
+  ] as const) {
+    const bars = new Bars();
+    for (const day of [0, days]) bars.add(Date.parse('2026-05-21T13:00Z') + day * 86_400_000);
+    const { barLength, bars: [[from] = [0]] = [] } = bars.counts();
+    expect([lengthName(barLength), new Date(from).toUTCString()]).toEqual([
+      name,
+      `${name === 'day' ? 'Thu, 21' : 'Mon, 18'} May 2026 00:00:00 GMT`,
+    ]);
   }
-  expect(toBars([])).toEqual([]);
+});
+
+test.each([
+  ['2026-03-01T12:00', '2026-03-01T12:04', ['12:00', '12:01', '12:02', '12:03', '12:04']],
+  ['2026-03-01T20:30', '2026-03-02T05:00', ['21:00', '2026-03-02', '03:00']],
+  [
+    '2026-05-21T13:00',
+    '2026-11-27T16:00',
+    ['2026-06', '2026-07', '2026-08', '2026-09', '2026-10', '2026-11'],
+  ],
+  ['2011-05-21T13:00', '2026-11-27T16:00', ['2012', '2014', '2016', '2018', '2020', '2022', '2024', '2026']],
+])('an axis from %s to %s has round ticks', (from, to, labels) => {
+  const [start, end] = [from, to].map((time) => Date.parse(`${time}Z`)) as [number, number];
+  const shown = ticks(start, end, new Zone());
+  expect(shown.map(({ label }) => label)).toEqual(labels);
+  for (const { time } of shown) expect(time >= start && time <= end).toBe(true);
+});
+
+test('a connection counts as silent when nothing arrives for more than two heartbeats', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const silence = new Silence();
+  for (let heartbeat = 0; heartbeat < 9; heartbeat++) {
+    vi.advanceTimersByTime(30_000);
+    silence.restart();
+  }
+  expect(silence.signal.aborted).toBe(false);
+  vi.advanceTimersByTime(35_000);
+  expect(silence.signal.reason).toEqual(new Error('the service has sent nothing for 35 seconds'));
 });
 
 const at = (text: string): number => Date.parse(`2026-03-01T${text}Z`);
@@ -97,11 +154,22 @@ test.each([
 });
 
 test.each([
+  ['2026-03-01T00:00:00.000Z', '00:00', '2026-03-01'],
+  ['2026-03-01T23:59:59.999Z', '23:59:59.999', '2026-03-01'],
+  ['2026-03-01T12:00:00.000Z', '00:00', '2026-03-01 12:00'],
+  ['2026-03-01T12:00:01.000Z', '00:00', '2026-03-01 12:00:01'],
+  ['2026-03-01T12:00:00.001Z', '00:00', '2026-03-01 12:00:00.001'],
+])('the field of %s, by default at %s, has %s', (text, timeOfDay, shown) => {
+  expect(new Zone().show(text, timeOfDay)).toBe(shown);
+  expect(new Zone().parse(shown, timeOfDay)).toBe(text);
+});
+
+test.each([
   ['America/New_York', '2026-11-01T05:30:00.000Z', '2026-11-01 01:30:00.000-04:00'],
   ['America/New_York', '2026-11-01T06:30:00.000Z', '2026-11-01 01:30:00.000-05:00'],
-  ['America/New_York', '2026-11-01T07:00:00.000Z', '2026-11-01 02:00:00.000'],
+  ['America/New_York', '2026-11-01T07:00:00.000Z', '2026-11-01 02:00'],
   ['Australia/Lord_Howe', '2026-04-04T15:00:00.000Z', '2026-04-05 01:30:00.000+10:30'],
-  ['Asia/Kathmandu', '2026-11-01T06:30:00.000Z', '2026-11-01 12:15:00.000'],
+  ['Asia/Kathmandu', '2026-11-01T06:30:00.000Z', '2026-11-01 12:15'],
 ])('in %s, %s is %s', (timeZone, time, shown) => {
   const zone = localZone(timeZone);
   expect(zone.show(time)).toBe(shown);

@@ -2,6 +2,8 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
+const WEEK_MS = 7 * DAY_MS;
+/** Each length is a multiple of the one before, so that bars can be merged into longer ones. */
 const BAR_LENGTHS_MS = [
   1,
   10,
@@ -9,27 +11,77 @@ const BAR_LENGTHS_MS = [
   ...[1, 5, 15, 30].map((seconds) => seconds * SECOND_MS),
   ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE_MS),
   ...[1, 3, 6, 12].map((hours) => hours * HOUR_MS),
-  ...[1, 7, 30, 90, 365, 3_650, 36_500, 365_000].map((days) => days * DAY_MS),
+  DAY_MS,
+  ...[1, 4, 52, 520, 5_200, 52_000].map((weeks) => weeks * WEEK_MS),
 ];
 const MAX_BARS = 60;
-const MIN_BARS = 30;
+const A_MONDAY = Date.UTC(1970, 0, 5);
+const UNITS = {
+  week: WEEK_MS,
+  day: DAY_MS,
+  hour: HOUR_MS,
+  minute: MINUTE_MS,
+  second: SECOND_MS,
+  millisecond: 1,
+};
 
-type TimeRange = { from: number; to: number };
+/** Counts of times in ranges of equal length, by the start of their range; times are milliseconds since 1970. */
+export type BarCounts = {
+  barLength: number;
+  bars: [from: number, count: number][];
+  /** The first and the last time; absent without times. */
+  first?: number | undefined;
+  last?: number | undefined;
+};
 
-/** Counts times in consecutive ranges of equal length; returns no bars without times. */
-export function toBars(times: readonly number[]): (TimeRange & { count: number })[] {
-  const first = times.reduce((earliest, time) => Math.min(earliest, time), Number.POSITIVE_INFINITY);
-  const last = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY);
-  if (first > last) return [];
-  const barsFor = (step: number): number => Math.floor(last / step) - Math.floor(first / step) + 1;
-  const step =
-    BAR_LENGTHS_MS.find((length) => barsFor(length) <= MAX_BARS) ?? (BAR_LENGTHS_MS.at(-1) as number);
-  const bars = Math.max(barsFor(step), MIN_BARS);
-  const start = (Math.floor(last / step) - bars + 1) * step;
-  const counts = new Array<number>(bars).fill(0);
-  for (const time of times) {
-    const bar = Math.floor((time - start) / step);
-    counts[bar] = (counts[bar] ?? 0) + 1;
+/** Counts times in at most 60 ranges of equal length, which double and more as times are added. */
+export class Bars {
+  #lengths = BAR_LENGTHS_MS;
+  #counts = new Map<number, number>();
+  #first = Number.POSITIVE_INFINITY;
+  #last = Number.NEGATIVE_INFINITY;
+
+  get #length(): number {
+    return this.#lengths[0] as number;
   }
-  return counts.map((count, i) => ({ from: start + i * step, to: start + (i + 1) * step - 1, count }));
+
+  add(time: number, count = 1): void {
+    this.#first = Math.min(this.#first, time);
+    this.#last = Math.max(this.#last, time);
+    while (this.#start(this.#last) - this.#start(this.#first) >= MAX_BARS * this.#length) this.#lengthen();
+    const start = this.#start(time);
+    this.#counts.set(start, (this.#counts.get(start) ?? 0) + count);
+  }
+
+  merge({ barLength, bars, first, last }: BarCounts): void {
+    while (this.#length < barLength) this.#lengthen();
+    for (const time of [first, last]) if (time !== undefined) this.add(time, 0);
+    for (const [from, count] of bars) this.add(Math.max(from, first ?? from), count);
+  }
+
+  counts(): BarCounts {
+    const bars = [...this.#counts].filter(([, count]) => count > 0).sort(([a], [b]) => a - b);
+    const ends = bars.length > 0 && { first: this.#first, last: this.#last };
+    return { barLength: this.#length, bars, ...ends };
+  }
+
+  #start(time: number): number {
+    return Math.floor((time - A_MONDAY) / this.#length) * this.#length + A_MONDAY;
+  }
+
+  #lengthen(): void {
+    this.#lengths = this.#lengths.slice(1);
+    const counts = this.#counts;
+    this.#counts = new Map();
+    for (const [from, count] of counts) {
+      const start = this.#start(from);
+      this.#counts.set(start, (this.#counts.get(start) ?? 0) + count);
+    }
+  }
+}
+
+/** A length as words, such as day, or 15 minutes. */
+export function lengthName(ms: number): string {
+  const [unit, length] = Object.entries(UNITS).find(([, length]) => ms % length === 0) ?? ['', 1];
+  return ms === length ? unit : `${ms / length} ${unit}s`;
 }

@@ -3,6 +3,7 @@ import {
   consistencyProofFromTiles,
   decodeTextFile,
   formatTreeHead,
+  formatVerifierKey,
   isInclusionProof,
   MAX_NOTE_BYTES,
   NotVerified,
@@ -29,6 +30,8 @@ import { count, counted, visible } from './text.ts';
 const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
 
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
+/** The paragraph of the help about an alarm. */
+type Topic = 'key' | 'tiles' | 'lost' | 'evidence';
 
 /** Checks of the log, computed in the browser from the key that the auditor pastes. */
 export class Check extends Screen {
@@ -37,6 +40,8 @@ export class Check extends Screen {
   #key: VerifierKey | undefined;
   /** The latest checkpoint with a valid signature of this key. */
   #checkpoint: Checkpoint | undefined;
+  /** What each card has found since the key was submitted: whether the check passed, or the text of an alarm. */
+  readonly #found = new Map<Card, true | { alarm: string; topic: Topic }>();
 
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
@@ -61,7 +66,8 @@ export class Check extends Screen {
   protected async show(): Promise<void> {
     const hasTree = (await this.#ownKey()) !== undefined;
     this.find('.no-tree').hidden = hasTree;
-    this.find('.steps').hidden = !hasTree;
+    this.find('.steps').hidden = this.find('.verdict').hidden = !hasTree;
+    this.#showVerdict();
   }
 
   /** The key that the service states. An impostor could state it as well. */
@@ -87,6 +93,7 @@ export class Check extends Screen {
       else
         this.#alarm(
           card,
+          'key',
           'The service states a different key. One of them is not the key of this log.',
           states,
         );
@@ -99,7 +106,7 @@ export class Check extends Screen {
       const text = lacksEd25519
         ? 'This browser cannot verify signatures: its WebCrypto has no Ed25519. Chrome 137, Firefox 129 and Safari 17 have it.'
         : errorMessage(error);
-      if (error instanceof NotVerified && card === 'checkpoint') this.#alarm(card, text);
+      if (error instanceof NotVerified && card === 'checkpoint') this.#alarm(card, 'key', text);
       else this.#show(card, false, text);
     }
   }
@@ -156,7 +163,7 @@ export class Check extends Screen {
       if (!this.#checkpoint) return;
       if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
       else if (!(error instanceof TileMismatch)) this.#show('whole', false, errorMessage(error));
-      else this.#alarm('whole', errorMessage(error), ...mismatchFacts(error, this.#context));
+      else this.#alarm('whole', 'tiles', errorMessage(error), ...mismatchFacts(error, this.#context));
     } finally {
       showReading(false);
     }
@@ -182,7 +189,9 @@ export class Check extends Screen {
         await this.#compare(key, earlier, `The checkpoint of ${counted(earlier.size, 'event')}`);
       }
     } catch (error) {
-      if (this.#key === key) this.#show('evidence', false, `File ${file.name}: ${errorMessage(error)}`);
+      if (this.#key !== key) return;
+      const help = make('p', '', link('What to do with a file that cannot be checked', '#help?about=file'));
+      this.#show('evidence', false, `File ${file.name}: ${errorMessage(error)}`, help);
     }
   }
 
@@ -200,20 +209,62 @@ export class Check extends Screen {
       : 'the log no longer begins with it: events were altered, removed or inserted, or its tiles are false';
     const heads = { 'Size and root in the file': earlier, 'Size and root of the log': later };
     const roots = Object.entries(heads).map(([name, head]) => [name, formatTreeHead(head)] as const);
-    this.#alarm('evidence', `${what} is signed, but ${problem}.`, facts(roots), ...shown);
+    this.#alarm(
+      'evidence',
+      isShorter ? 'lost' : 'evidence',
+      `${what} is signed, but ${problem}.`,
+      facts(roots),
+      ...shown,
+    );
   }
 
   #proof(from: number, to: number): Promise<string[]> {
     return consistencyProofFromTiles(from, to, (tile) => this.api.getBytes(tilePath(tile)));
   }
 
-  #alarm(card: Card, text: string, ...more: Node[]): void {
-    this.#show(card, false, text, ...more, make('p', '', link('What to do', '#alarms')));
+  #alarm(card: Card, topic: Topic, text: string, ...more: Node[]): void {
+    this.#show(card, false, text, ...more, make('p', '', link('What to do', `#help?about=${topic}`)));
+    this.#found.set(card, { alarm: text, topic });
+    this.#showVerdict();
   }
 
   #show(card: Card, isGood: boolean, text: string, ...more: Node[]): void {
     const line = make('p', isGood ? 'good' : 'bad', isGood ? '✓ ' : '✗ ', visible(text));
     this.find(`#${card} .result`).replaceChildren(line, ...more);
+    if (isGood) this.#found.set(card, true);
+    else this.#found.delete(card);
+    this.#showVerdict();
+  }
+
+  /** The result of all cards: what was checked, when, and with which key. */
+  #showVerdict(): void {
+    const verdict = this.find('.verdict');
+    const found = [...this.#found.values()].find((one) => one !== true);
+    const size = counted(this.#checkpoint?.size ?? 0, 'event');
+    const isGood = this.#found.has('whole');
+    verdict.dataset.state = found ? 'alarm' : isGood ? 'good' : '';
+    const time = this.zone.format(Date.now());
+    const key = this.#key && formatVerifierKey(this.#key);
+    const text = found
+      ? `✗ The check failed: ${found.alarm}`
+      : isGood
+        ? `✓ The log is what it signs: all ${size} have the signed root.`
+        : this.#found.has('checkpoint')
+          ? `The signature is valid. The ${size} are not compared with it yet.`
+          : 'Nothing is checked yet.';
+    const { root } = this.#checkpoint ?? {};
+    const shown =
+      this.#key &&
+      facts([
+        ['Key', key && visible(key)],
+        ['Root', root],
+        ['Checked', `${time} ${this.zone.name}`],
+      ]);
+    const help = found && link('What to do', `#help?about=${found.topic}`);
+    verdict.replaceChildren(
+      make('p', 'outcome', visible(text)),
+      ...[help, shown].filter((one) => one !== undefined),
+    );
   }
 
   /** Results for one key must not be shown with another key. @throws Error */
@@ -225,10 +276,13 @@ export class Check extends Screen {
     this.#key = this.#checkpoint = undefined;
     this.loading.abort();
     for (const result of this.section.querySelectorAll('.result')) result.replaceChildren();
+    this.#found.clear();
+    this.#showVerdict();
     this.#enable(false);
   }
 
   #enable(isEnabled: boolean): void {
+    this.find('.steps').classList.toggle('ready', isEnabled);
     for (const name of ['.read', '.choose']) this.find<HTMLButtonElement>(name).disabled = !isEnabled;
   }
 }

@@ -2,6 +2,8 @@ import { beginning, count, visible } from './text.ts';
 
 const MAX_TEXT_CHARACTERS = 4_000;
 const MAX_CELL_CHARACTERS = 120;
+const MAX_SUGGESTIONS = 200;
+const MINUTES = '2026-03-01T12:00'.length;
 
 /** The element that matches a selector. @throws Error if there is none */
 export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
@@ -49,32 +51,48 @@ export function link(label: Node | string, url: string, className = ''): HTMLAnc
   return element;
 }
 
+/** Copies a text, and reports it in an element. */
+export async function copyText(text: string, status: Element): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    status.textContent = 'Copied.';
+  } catch {
+    status.textContent = 'The browser does not allow it; select the text.';
+  }
+}
+
 /** A button that copies a text, and reports it. */
 export function copyButton(label: string, text: string, status: HTMLElement): HTMLButtonElement {
-  return button(label, async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      status.textContent = 'Copied.';
-    } catch {
-      status.textContent = 'The browser does not allow it; select the text.';
-    }
-  });
+  return button(label, () => void copyText(text, status));
 }
 
 /** Adds a button to a time field that opens the browser's calendar. */
 export function addPicker(field: HTMLInputElement): void {
   const picker = make('input', 'picker');
   picker.type = 'datetime-local';
+  picker.lang = 'sv'; // Chrome shows the format of the field in Swedish: 2026-03-01 12:00
   picker.tabIndex = -1;
   picker.ariaHidden = 'true';
   picker.onchange = () => (field.value = picker.value.replace('T', ' '));
   const open = button('▾', () => {
     open.after(picker);
+    picker.value = field.value
+      .trim()
+      .replace(' ', 'T')
+      .replace(/^[^T]*$/, '$&T00:00')
+      .slice(0, MINUTES);
     picker.showPicker();
   });
   open.className = 'pick';
   open.ariaLabel = `Choose a time: ${field.name}`;
   field.after(open);
+}
+
+/** Adds values to the suggestions of a field. */
+export function suggest(list: HTMLDataListElement, values: readonly string[]): void {
+  const known = new Set([...list.options].map(({ value }) => value));
+  const added = [...new Set(values).difference(known)].filter((value) => value !== '');
+  list.append(...added.slice(0, MAX_SUGGESTIONS - known.size).map((value) => new Option('', value)));
 }
 
 export function saveFile(name: string, content: Blob): void {
@@ -85,10 +103,10 @@ export function saveFile(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Makes a group of elements one stop of the Tab key; arrow keys move within the group. */
-export function moveByArrows(container: HTMLElement, selector: string, [back, on]: [string, string]): void {
+/** Makes a column of elements one stop of the Tab key; arrow keys move within it. */
+export function moveByArrows(container: HTMLElement, selector: string): void {
   container.addEventListener('keydown', (event) => {
-    const step = { [back]: -1, [on]: 1 }[event.key];
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const all = [...container.querySelectorAll<HTMLElement>(selector)];
     const from = all.indexOf(document.activeElement as HTMLElement);
     const to = all[from + (step ?? 0)];
@@ -103,7 +121,7 @@ export function moveByArrows(container: HTMLElement, selector: string, [back, on
 export function cellText(value: unknown): HTMLElement {
   const text = typeof value === 'string' ? value : '';
   const element = make('bdi');
-  element.textContent = visible(beginning(text, MAX_CELL_CHARACTERS));
+  element.textContent = element.title = visible(beginning(text, MAX_CELL_CHARACTERS));
   if (text.length > MAX_CELL_CHARACTERS) element.append('…');
   return element;
 }
@@ -125,16 +143,27 @@ export function chip(value: unknown): Node | string {
   return typeof value === 'string' ? make('span', 'chip', cellText(value)) : '';
 }
 
-/** A text of several lines; of a long text, its beginning and a button that shows all. */
-export function longText(text: string): HTMLPreElement {
-  const shown = make('span', '', beginning(text, MAX_TEXT_CHARACTERS));
+/** JSON that is shown on demand, in colours; of a long text, its beginning and a button that shows all. */
+export function jsonDetails(text: string): HTMLDetailsElement {
+  const shown = make('span', '', ...coloured(beginning(text, MAX_TEXT_CHARACTERS)));
   const element = make('pre', '', shown);
   element.tabIndex = 0;
-  if (text.length <= MAX_TEXT_CHARACTERS) return element;
-  const showAll = button(`Show all ${count(text.length)} characters`, () => {
-    shown.replaceChildren(...isolated(text));
-    showAll.remove();
+  if (text.length > MAX_TEXT_CHARACTERS) {
+    const showAll = button(`Show all ${count(text.length)} characters`, () => {
+      shown.replaceChildren(...coloured(text));
+      showAll.remove();
+    });
+    element.append('…\n', showAll);
+  }
+  return make('details', '', make('summary', '', 'JSON'), element);
+}
+
+/** The strings of JSON, with the colon after a key; and numbers and words. */
+const TOKEN = /("(?:[^"\\]|\\.)*"(?:: )?|(?<=[ [])[-\w.+]+)/g;
+
+function coloured(json: string): Node[] {
+  return json.split(TOKEN).map((part, i) => {
+    const name = part.endsWith(': ') ? 'key' : part.startsWith('"') ? 'string' : 'number';
+    return make('span', i % 2 === 0 ? '' : name, part);
   });
-  element.append('…\n', showAll);
-  return element;
 }

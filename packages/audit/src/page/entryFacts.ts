@@ -5,18 +5,20 @@ import {
   tileHashes,
   tileRoot,
 } from '@event-sourced/transparency-log';
-import { cellText, facts, longText, make, streamName } from './dom.ts';
+import { cellText, facts, jsonDetails, make, streamName } from './dom.ts';
 import type { Context } from './screen.ts';
-import { parseTime, visible } from './text.ts';
+import { beginning, indentedJson, parseTime, visible } from './text.ts';
+
+const MAX_TEXT = 4_000;
 
 /** The fields of the event that an entry has, and the entry itself. */
 export function eventFacts(
   entry: Buffer,
   { entityType, zone }: Pick<Context, 'entityType' | 'zone'>,
 ): Node[] {
-  const shown = longText(visible(entry.toString()));
+  const text = entry.toString();
   try {
-    const { stream, type, data, metadata } = JSON.parse(entry.toString());
+    const { stream, type, data, metadata } = JSON.parse(text);
     const entity: Record<string, string> | undefined = entityType.streams.parse(stream);
     const time = zone.format(parseTime(metadata?.occurredAt));
     const fields: Record<string, unknown> = {
@@ -27,12 +29,12 @@ export function eventFacts(
     };
     const others = Object.entries(data ?? {}).filter(([name, value]) => value !== entity?.[name]);
     const texts = [...Object.entries(fields), ...others].map(([name, value]) => {
-      const text = typeof value === 'string' ? value : JSON.stringify(value);
-      return [name, text && cellText(text)] as const;
+      const shown = typeof value === 'string' ? value : JSON.stringify(value);
+      return [name, shown && cellText(shown)] as const;
     });
-    return [facts([['stream', streamName(stream)], ...texts]), shown];
+    return [facts([['stream', streamName(stream)], ...texts]), jsonDetails(indentedJson(text))];
   } catch {
-    return [shown]; // the entry is not an event of this service
+    return [make('pre', '', visible(beginning(text, MAX_TEXT)))]; // it is not an event of this service
   }
 }
 

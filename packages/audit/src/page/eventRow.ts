@@ -1,11 +1,33 @@
 import { ApiError, errorMessage } from './api.ts';
-import { button, cellText, chip, copyButton, link, longText, make, saveFile, streamName } from './dom.ts';
+import {
+  button,
+  cellText,
+  chip,
+  copyButton,
+  facts,
+  jsonDetails,
+  link,
+  make,
+  saveFile,
+  streamName,
+} from './dom.ts';
 import type { ShownEvent } from './events.ts';
 import type { Context } from './screen.ts';
-import { indentedJson } from './text.ts';
+import { beginning, indentedJson, visible } from './text.ts';
 
 /** The error code of an unknown path. */
 const NOT_FOUND = 40401;
+const MAX_LABEL_CHARACTERS = 200;
+/** Attributes that every event of a log shares, and those that the JSON shows better. */
+const HIDDEN = [
+  'specversion',
+  'source',
+  'datacontenttype',
+  'data',
+  'metadata',
+  'dataandmetadata',
+  'data_base64',
+];
 
 export type Actions = Context & {
   /** The URL of the events that match these filters. */
@@ -14,7 +36,7 @@ export type Actions = Context & {
   statesUrl: (fields: { user: string; at: string }) => string;
 };
 
-/** The row of an event. Clicking it shows the event's JSON. */
+/** The row of an event. Clicking it shows the event's fields and its JSON. */
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
   const entity = actions.entityType.streams.parse(subject);
@@ -26,6 +48,10 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   });
   toggle.className = 'toggle';
   toggle.setAttribute('aria-expanded', 'false');
+  const description = [type, entity?.user, entity?.id, data?.name].filter((text) => typeof text === 'string');
+  toggle.ariaLabel = visible(
+    beginning([toggle.textContent, ...description].join(', '), MAX_LABEL_CHARACTERS),
+  );
   const cells: Record<string, Node | string> = {
     time: toggle,
     user: cellText(entity?.user),
@@ -74,7 +100,27 @@ function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
     );
   }
   controls.push(link('Link to this event', url(fields)));
-  const cell = make('td', '', make('p', 'actions', ...controls, status), longText(text));
+  const cell = make(
+    'td',
+    '',
+    eventFields(event, actions),
+    make('p', 'actions', ...controls, status),
+    jsonDetails(text),
+  );
   cell.colSpan = 7;
   return make('tr', 'detail', cell);
+}
+
+/** The data and the attributes of an event. */
+function eventFields({ json, data, time }: ShownEvent, { zone }: Actions): HTMLElement {
+  const attributes = Object.entries(JSON.parse(json)).filter(([name]) => !HIDDEN.includes(name));
+  const fields = [...Object.entries(typeof data === 'object' ? (data ?? {}) : {}), ...attributes];
+  const shown = fields.map(([name, value], i) => {
+    const isAttribute = i >= fields.length - attributes.length;
+    if (isAttribute && name === 'time') return [name, `${zone.format(time)} ${zone.name}`] as const;
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    if (isAttribute && name === 'subject') return ['stream', streamName(String(value))] as const;
+    return [isAttribute && name === 'id' ? 'event ID' : name, text && cellText(text)] as const;
+  });
+  return facts(shown);
 }

@@ -1,4 +1,5 @@
 import type { Api } from './api.ts';
+import type { BarCounts } from './bars.ts';
 import { parseTime } from './text.ts';
 
 /** An event to show; `json` is its CloudEvent, exactly as received. */
@@ -42,13 +43,26 @@ export async function readPage(
   return { events: lines.map(parseEvent), next };
 }
 
+/** The counts of events, and the position up to which the log was searched. */
+export type Histogram = BarCounts & { events: number; end: string; before?: string };
+
+/** Counts events over time. @throws ApiError */
+export async function readHistogram(
+  api: Api,
+  query: URLSearchParams | string,
+  signal: AbortSignal,
+): Promise<Histogram> {
+  return (await api.get(`events/histogram?${query}`, { signal })).json() as Promise<Histogram>;
+}
+
 /** The lines of a response, without line ends. Omits an incomplete last line. */
-export async function* readLines({ body }: Response): AsyncGenerator<string> {
+export async function* readLines({ body }: Response, onBytes = () => {}): AsyncGenerator<string> {
   let rest = '';
   // Safari 18 has no asynchronous iterator of streams.
   const reader = (body as ReadableStream<BufferSource>).pipeThrough(new TextDecoderStream()).getReader();
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      onBytes();
       const lines = (rest + read.value).split('\n');
       rest = lines.pop() as string;
       yield* lines;

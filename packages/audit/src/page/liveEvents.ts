@@ -1,5 +1,6 @@
 import { type Api, ApiError, errorMessage, pause } from './api.ts';
 import { parseEvent, readLines, type ShownEvent } from './events.ts';
+import { Silence } from './silence.ts';
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
@@ -24,11 +25,15 @@ export async function followEvents(
   const headers: Record<string, string> = { accept: 'text/event-stream' };
   if (after !== undefined) headers['last-event-id'] = after;
   for (let retryMs = FIRST_RETRY_MS; !signal.aborted; retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)) {
+    const silence = new Silence();
     try {
-      const response = await api.get(`events?${query}`, { headers, signal });
+      const response = await api.get(`events?${query}`, {
+        headers,
+        signal: AbortSignal.any([signal, silence.signal]),
+      });
       onState('Live');
       retryMs = FIRST_RETRY_MS;
-      for await (const line of readLines(response)) {
+      for await (const line of readLines(response, () => silence.restart())) {
         if (line.startsWith('id: ')) headers['last-event-id'] = line.slice('id: '.length);
         else if (line.startsWith('data: ')) onEvent(parseEvent(line.slice('data: '.length)));
       }
@@ -37,6 +42,8 @@ export async function followEvents(
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status < 500) throw error;
       onState('Reconnecting', errorMessage(error));
+    } finally {
+      silence.end();
     }
     await pause(retryMs, signal);
   }

@@ -2,7 +2,7 @@ import './node/globals.ts';
 import { entityType } from 'audit:entityType';
 import { Api, errorMessage } from './api.ts';
 import { Check } from './check.ts';
-import { find } from './dom.ts';
+import { copyText, find } from './dom.ts';
 import type { Actions } from './eventRow.ts';
 import { PointInTime } from './pointInTime.ts';
 import type { Screen } from './screen.ts';
@@ -35,6 +35,8 @@ function show(): void {
     section.hidden = `#${section.id}` !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !screens;
   screens?.get(current)?.open(link.hash);
+  const about = new URLSearchParams(location.hash.split('?')[1]).get('about');
+  if (screens && about) document.getElementById(`help-${about}`)?.focus();
 }
 
 function showZone(): void {
@@ -68,6 +70,7 @@ async function signIn(): Promise<void> {
     ['#check', new Check(section('check'), context)],
   ]);
   showZone();
+  find(document, 'main > section:not([hidden]) h2').focus();
 }
 
 function signOut(message = ''): void {
@@ -82,6 +85,7 @@ function signOut(message = ''): void {
 
 function showProblem(text: string): void {
   find(section('sign-in'), '.problem').textContent = text;
+  if (text !== '') find<HTMLDetailsElement>(section('sign-in'), 'details').open = true;
 }
 
 addEventListener('submit', (event) => {
@@ -90,6 +94,14 @@ addEventListener('submit', (event) => {
 });
 section('sign-out').onclick = () => signOut();
 section('zone').onchange = showZone;
+addEventListener('click', ({ target }) => {
+  const copy = (target as Element).closest('.copy');
+  if (copy) void copyText(copy.previousElementSibling?.textContent ?? '', copy);
+});
+addEventListener('beforeprint', () => {
+  const time = `${new Zone().format(Date.now(), 'YYYY-MM-DD HH:MM'.length)} UTC`;
+  find(document, '.printed').textContent = `Printed at ${time} from ${location.href}`;
+});
 addEventListener('hashchange', show);
 if (isSupported) show();
 find(document, 'main').hidden = !isSupported;

@@ -1,5 +1,5 @@
 import type { Entity, EntityType } from '../entityType.ts';
-import { cellText, chip, link, make } from './dom.ts';
+import { cellText, chip, link, make, suggest } from './dom.ts';
 import { parseEvent, readLines, readPage } from './events.ts';
 import { type Context, Screen } from './screen.ts';
 import { type Change, type State, statesAt } from './states.ts';
@@ -8,10 +8,12 @@ import { counted, parseTime } from './text.ts';
 const PAGE_SIZE = 500;
 /** The page offers the users of this number of newest events. */
 const MAX_EVENTS = 1_000;
-const MAX_USERS = 100;
+/** The users that are listed; the field suggests more. */
+const MAX_USERS = 10;
 
 export class PointInTime extends Screen {
   readonly #entityType: EntityType;
+  /** Milliseconds since 1970, from just before the first event to the last one. */
   readonly #slider = this.find<HTMLInputElement>('[type="range"]');
   /** The events that change an entity, in log order. */
   #changes: Change[] = [];
@@ -23,7 +25,8 @@ export class PointInTime extends Screen {
   constructor(section: HTMLElement, context: Context) {
     super(section, context);
     this.#entityType = context.entityType;
-    this.#slider.oninput = () => this.#slide();
+    this.#slider.oninput = () => this.#slide(Number(this.#slider.value));
+    this.#slider.onkeydown = (event) => this.#step(event);
     this.#slider.onchange = () => this.replaceUrl({ ...this.given, at: new Date(this.#at).toISOString() });
     this.find('.more').onclick = () => this.#show(this.#rows + PAGE_SIZE);
   }
@@ -37,29 +40,47 @@ export class PointInTime extends Screen {
       const at = query.get('at');
       if (user === null) return await this.#showUsers(signal);
       this.#changes = await this.#read(user, signal);
-      this.find('.users').replaceChildren();
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
       this.#times = [...times].sort((a, b) => a - b);
+      const [first = 0] = this.#times;
       this.#at = at === null ? (this.#times.at(-1) ?? 0) : parseTime(at);
-      this.#slider.max = String(this.#times.length);
-      this.#slider.value = String(this.#times.filter((time) => time <= this.#at).length);
+      this.#slider.min = String(first - 1);
+      this.#slider.max = String(this.#times.at(-1) ?? first);
+      this.#slider.value = String(this.#lastEventAt(this.#at));
+      this.find('.question').replaceChildren(`${this.#plural()} of `, cellText(user));
+      this.#showMarks();
+      this.find('.users').hidden = true;
       this.find('.state').hidden = false;
       this.showResults();
       this.#show();
     } catch (error) {
-      if (!signal.aborted) this.showError(error);
+      if (signal.aborted) return;
+      this.find('.results').hidden = true; // they belong to another question
+      this.showError(error);
     }
   }
 
   async #showUsers(signal: AbortSignal): Promise<void> {
     const { events } = await readPage(this.api, `order=descending&limit=${MAX_EVENTS}`, signal);
-    const streams = events.map(({ subject }) => this.#entityType.streams.parse(subject));
-    const users = new Set(streams.map((stream) => stream?.user ?? '').filter((user) => user !== ''));
-    const links = [...users]
+    const counts = new Map<string, number>();
+    for (const { subject } of events) {
+      const user = this.#entityType.streams.parse(subject)?.user ?? '';
+      if (user !== '') counts.set(user, (counts.get(user) ?? 0) + 1);
+    }
+    const users = [...counts].sort(([, a], [, b]) => b - a);
+    suggest(this.find('datalist'), [...counts.keys()]);
+    const entries = users
       .slice(0, MAX_USERS)
-      .map((user) => link(cellText(user), this.url({ ...this.given, user }), 'chip'));
-    const text = `Users of the newest ${counted(events.length, 'event')}:`;
-    this.find('.users').replaceChildren(events.length === 0 ? 'The log is empty.' : text, ...links);
+      .map(([user, number]) =>
+        make('li', '', link(cellText(user), this.url({ ...this.given, user })), counted(number, 'event')),
+      );
+    const more = users.length - entries.length;
+    const others = more > 0 ? `, and ${counted(more, 'other user')} that the field suggests` : '';
+    const text = `The users with most of the newest ${counted(events.length, 'event')}${others}:`;
+    this.find('.users > p').textContent = events.length === 0 ? 'The log is empty.' : text;
+    this.find('.users > ul').replaceChildren(...entries);
+    this.find('.users > ul').hidden = events.length === 0;
+    this.find('.users').hidden = false;
     this.find('.state').hidden = true;
     this.showResults();
   }
@@ -84,11 +105,43 @@ export class PointInTime extends Screen {
     return changes;
   }
 
-  #slide(): void {
-    const at = Number(this.#slider.value);
-    this.#at = this.#times[at - 1] ?? (this.#times[0] ?? 0) - 1;
+  /** The time of the last event up to a time, or just before the first event. */
+  #lastEventAt(time: number): number {
+    return this.#times.findLast((one) => one <= time) ?? (this.#times[0] ?? 0) - 1;
+  }
+
+  #slide(time: number): void {
+    this.#at = this.#lastEventAt(time);
+    this.#slider.value = String(this.#at);
     this.field('at').value = this.zone.format(this.#at);
     this.#show();
+  }
+
+  /** Arrow keys move from event to event. */
+  #step(event: KeyboardEvent): void {
+    const isBack = event.key === 'ArrowLeft' || event.key === 'ArrowDown';
+    if (!isBack && event.key !== 'ArrowRight' && event.key !== 'ArrowUp') return;
+    event.preventDefault();
+    const to = isBack ? this.#at - 1 : this.#times.find((time) => time > this.#at);
+    if (to !== undefined) this.#slide(to);
+    this.#slider.dispatchEvent(new Event('change'));
+  }
+
+  /** Marks the events on the slider, one for each hundredth of its length. */
+  #showMarks(): void {
+    const { min, max } = this.#slider;
+    const length = Number(max) - Number(min);
+    const places = new Set(this.#times.map((time) => Math.round((200 * (time - Number(min))) / length) / 2));
+    const marks = [...places].map((place) => {
+      const mark = make('i');
+      mark.style.left = `${place}%`;
+      return mark;
+    });
+    this.find('.marks').replaceChildren(...marks);
+  }
+
+  #plural(): string {
+    return `${this.#entityType.streams.noun}s`.replace(/^./, (letter) => letter.toUpperCase());
   }
 
   #show(rows = PAGE_SIZE): void {
@@ -102,7 +155,7 @@ export class PointInTime extends Screen {
     this.#slider.ariaValueText = `${when}: ${counted(states.length, noun)}`;
     this.find('.when').textContent = this.#slider.ariaValueText;
     const ends = zone.formatEnds(first - 1, this.#times.at(-1) ?? first);
-    this.find('.axis').replaceChildren(...ends.map((end) => make('span', '', end)));
+    this.find('.ends').replaceChildren(...ends.map((end) => make('span', '', end)));
     this.find('tbody').replaceChildren(...states.slice(0, rows).map((state) => this.#createRow(state)));
     const more = this.find('.more');
     more.hidden = states.length <= rows;

@@ -1,6 +1,7 @@
 import type { EntityType } from '../entityType.ts';
 import { type Api, errorMessage } from './api.ts';
-import { addPicker, find, isolated } from './dom.ts';
+import { addPicker, button, find, isolated } from './dom.ts';
+import { visible } from './text.ts';
 import type { Zone } from './zone.ts';
 
 export type Context = { api: Api; entityType: EntityType; zone: Zone };
@@ -49,7 +50,7 @@ export abstract class Screen {
     this.given = Object.fromEntries(this.#fields.map(({ name }) => [name, given.get(name) ?? '']));
     for (const field of this.#fields) {
       const text = this.given[field.name] as string;
-      field.value = field.defaultValue = field.dataset.time ? this.zone.show(text) : text;
+      field.value = field.defaultValue = field.dataset.time ? this.zone.show(text, field.dataset.time) : text;
     }
   }
 
@@ -87,6 +88,16 @@ export abstract class Screen {
       return [name, (time && this.zone.parse(text, time)) || text];
     });
     return Object.fromEntries(typed);
+  }
+
+  /** The question that the results answer: the given filters as a sentence; empty without filters. */
+  protected question(): string {
+    const given = this.#fields.flatMap(({ name, dataset: { time } }) => {
+      const text = this.given[name] ?? '';
+      if (text === '') return [];
+      return `${name} ${time ? `${this.zone.show(text, time)} (${this.zone.name})` : visible(text)}`;
+    });
+    return given.join(', ').replace(/^./, (letter) => letter.toUpperCase());
   }
 
   /** The fields in `given`, with times in RFC 3339. @throws RangeError */
@@ -143,5 +154,10 @@ export abstract class Screen {
     }
     if (name === undefined) this.find('form').after(problem);
     problem.replaceChildren(...isolated(message));
+    if (error instanceof TypeError)
+      problem.append(
+        ' ',
+        button('Try again', () => void this.show()),
+      );
   }
 }

@@ -11,9 +11,13 @@ export function visible(text: string): string {
   );
 }
 
-/** The indented JSON of an event, with exact numbers, and escape sequences for invisible characters. */
+/**
+ * The indented JSON of an event, with exact numbers, and escape sequences for invisible characters. The attribute metadata
+ * of a CloudEvent, which is JSON as text, is shown as JSON, too.
+ */
 export function indentedJson(json: string): string {
-  const value = JSON.parse(json, exact as (key: string, value: unknown) => unknown);
+  const value = parseExactly(json);
+  if (typeof value?.specversion === 'string' && value.metadata) value.metadata = parseExactly(value.metadata);
   const escaped = (codeUnit: string): string => `\\u${hex(codeUnit.charCodeAt(0))}`;
   return JSON.stringify(value, null, 2).replace(INVISIBLE, (character) =>
     character === '\n' ? character : character.split('').map(escaped).join(''),
@@ -21,6 +25,10 @@ export function indentedJson(json: string): string {
 }
 
 const hex = (code: number): string => code.toString(16).padStart(4, '0');
+
+// biome-ignore lint/suspicious/noExplicitAny: as JSON.parse
+const parseExactly = (json: string): any =>
+  JSON.parse(json, exact as (key: string, value: unknown) => unknown);
 
 /** A reviver that keeps all digits: https://tc39.es/proposal-json-parse-with-source */
 function exact(_key: string, value: unknown, { source }: { source: string }): unknown {

@@ -1,7 +1,8 @@
 import { readLogSize } from './api.ts';
-import { moveByArrows, saveFile } from './dom.ts';
+import { Bars, lengthName } from './bars.ts';
+import { moveByArrows, saveFile, suggest } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
-import { type EventPage, readPage, type ShownEvent } from './events.ts';
+import { type EventPage, readHistogram, readPage, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
 import { Screen } from './screen.ts';
@@ -9,9 +10,10 @@ import { count, counted } from './text.ts';
 
 /** The number of events of a page in the document; live events can double it. */
 const PAGE_SIZE = 200;
-/** The maximum number of times in the bars, of the newest loaded events. */
-const MAX_TIMES = 100_000;
-const MAX_TYPES = 100;
+/** A histogram of the service counts 10 000 events at most. */
+const MAX_HISTOGRAMS = 5;
+const DAY_MS = 86_400_000;
+const DATE_LENGTH = '2026-03-01'.length;
 const REFRESH_INTERVAL_MS = 100;
 /** A second later, the service has a checkpoint with all events. */
 const SIZE_DELAY_MS = 1_500;
@@ -20,19 +22,21 @@ const SIZE_DELAY_MS = 1_500;
 export class Timeline extends Screen {
   readonly #actions: Actions;
   readonly #rows = this.find('tbody');
-  readonly #types = this.find<HTMLDataListElement>('datalist');
   /** The queries of all pages up to the current one, and of the next page. */
   #pages: string[] = [];
   #index = 0;
+  /** Whether no event precedes the rows. */
+  #isEnd = false;
   /** The position of the last event when the filters were set; later events arrive live. */
   #end = -1n;
-  #oldest: bigint | undefined;
-  /** The number of searched events that match the filters; `#isComplete` if all events were searched. */
+  /** The counts of matching events over time, and their number; `#isComplete` if all matching events were counted. */
+  #bars = new Bars();
   #matching = 0;
   #isComplete = false;
+  /** The position up to which the service has counted; later events are counted when they arrive. */
+  #countedTo: bigint | undefined;
+  #uncounted: ShownEvent[] = [];
   #logSize: number | undefined;
-  /** In log order. */
-  #times: number[] = [];
   /** Live events that will be shown together. */
   #arrived: ShownEvent[] = [];
   /** The number of events that arrived while an older page is shown. */
@@ -43,14 +47,18 @@ export class Timeline extends Screen {
     super(section, actions);
     this.#actions = { ...actions, url: (fields) => this.url(fields) };
     this.find('.base').textContent = new URL('.', location.href).href;
-    moveByArrows(this.find('.bars'), 'button', ['ArrowLeft', 'ArrowRight']);
-    moveByArrows(this.#rows, '.toggle', ['ArrowUp', 'ArrowDown']);
+    moveByArrows(this.#rows, '.toggle');
     this.find('form').onreset = () => this.go({});
     this.find('.clear').onclick = () => this.go({});
-    this.find('.newest').onclick = () => this.show();
-    this.find('.newer').onclick = () => (this.#index === 1 ? this.show() : this.#showPage(this.#index - 1));
-    this.find('.older').onclick = () => this.#showPage(this.#index + 1);
-    this.find('.download').onclick = () => this.#download();
+    this.#onClick('newest', () => this.show());
+    this.#onClick('newer', () => (this.#index === 1 ? this.show() : this.#turnTo(this.#index - 1)));
+    this.#onClick('older', () => this.#turnTo(this.#index + 1));
+    this.#onClick('download', () => this.#download());
+    const showFilters = this.find('.show-filters'); // on narrow screens
+    showFilters.onclick = () => {
+      const isShown = this.find('form').classList.toggle('shown');
+      showFilters.ariaExpanded = String(isShown);
+    };
   }
 
   /** Shows the newest events that match the filters, and follows the log. */
@@ -69,6 +77,7 @@ export class Timeline extends Screen {
       this.#end = end ?? -1n;
       this.#pages = [newest];
       void this.#showPage(0, page);
+      void this.#showHistogram();
       void this.#showLogSize();
       await followEvents(api, {
         query,
@@ -97,21 +106,23 @@ export class Timeline extends Screen {
         const events = page.events.filter(({ position }) => position <= this.#end);
         this.#rows.append(...events.map((event) => eventRow(event, this.#actions)));
         this.#openNamedRow();
-        const added = events.filter(({ position }) => this.#oldest === undefined || position < this.#oldest);
-        this.#oldest = added.at(-1)?.position ?? this.#oldest;
-        this.#chart(added);
+        this.#suggest(events);
         found += events.length;
         next = page.next;
-        this.#showCount();
         if (next === undefined || found >= PAGE_SIZE) break;
       }
-      if (next === undefined) this.#isComplete = true;
-      else this.#pages[index + 1] = next;
+      this.#isEnd = next === undefined;
+      if (next !== undefined) this.#pages[index + 1] = next;
     } catch (error) {
       if (!signal.aborted) this.showError(error);
     } finally {
       if (!signal.aborted) this.#showPaging();
     }
+  }
+
+  async #turnTo(index: number): Promise<void> {
+    await this.#showPage(index);
+    this.find('.results').scrollIntoView();
   }
 
   #add(event: ShownEvent): void {
@@ -121,7 +132,9 @@ export class Timeline extends Screen {
   #showArrived(): void {
     const arrived = this.#arrived.splice(0);
     if (arrived.length === 0) return; // the filters were changed meanwhile
-    this.#chart([], arrived);
+    this.#uncounted.push(...arrived);
+    this.#countArrived();
+    this.#suggest(arrived);
     if (this.#index === 0) {
       const rows = arrived.slice(-PAGE_SIZE).map((event) => eventRow(event, this.#actions));
       for (const row of rows) row.classList.add('new');
@@ -163,17 +176,54 @@ export class Timeline extends Screen {
     this.#pages = [first, `${first}&before=${all[PAGE_SIZE - 1]?.dataset.position}`];
   }
 
-  /** Adds events to the bars: earlier events, newest first, and later events in log order. */
-  #chart(earlier: readonly ShownEvent[], later: readonly ShownEvent[] = []): void {
-    const events = [...earlier.toReversed(), ...later];
-    const times = events.map(({ time }) => time).filter(Number.isFinite);
-    this.#matching += events.length;
-    this.#times = (later.length > 0 ? this.#times.concat(times) : times.concat(this.#times)).slice(
-      -MAX_TIMES,
-    );
-    const known = new Set([...this.#types.options].map(({ value }) => value));
-    const added = [...new Set(events.map(({ type }) => type)).difference(known)];
-    this.#types.append(...added.slice(0, MAX_TYPES - known.size).map((type) => new Option('', type)));
+  /** Shows the counts of all matching events, or of the newest ones. */
+  async #showHistogram(): Promise<void> {
+    const { signal } = this.loading;
+    const bars = new Bars();
+    let matching = 0;
+    let before: string | undefined;
+    let countedTo: bigint | undefined;
+    try {
+      for (let i = 0; i < MAX_HISTOGRAMS && (i === 0 || before !== undefined); i++) {
+        const query = new URLSearchParams([
+          ...this.query(),
+          ...(before ? [['before', before]] : []),
+        ] as never);
+        const counts = await readHistogram(this.api, query, signal);
+        bars.merge(counts);
+        matching += counts.events;
+        countedTo ??= BigInt(counts.end);
+        before = counts.before;
+      }
+    } catch (error) {
+      if (!signal.aborted) this.showError(error);
+      return;
+    }
+    this.#bars = bars;
+    this.#matching = matching;
+    this.#isComplete = before === undefined;
+    this.#countedTo = countedTo;
+    this.#countArrived();
+    this.#showCount();
+  }
+
+  /** Counts events that have arrived since the service has counted. */
+  #countArrived(): void {
+    const countedTo = this.#countedTo;
+    if (countedTo === undefined) return;
+    const later = this.#uncounted.splice(0).filter(({ position }) => position > countedTo);
+    this.#matching += later.length;
+    for (const { time } of later) if (Number.isFinite(time)) this.#bars.add(time);
+  }
+
+  /** Suggests the users and types of events for the filters. */
+  #suggest(events: readonly ShownEvent[]): void {
+    const { streams } = this.#actions.entityType;
+    const suggestions = {
+      users: events.map(({ subject }) => streams.parse(subject)?.user ?? ''),
+      types: events.map(({ type }) => type),
+    };
+    for (const [id, values] of Object.entries(suggestions)) suggest(this.find(`#${id}`), values);
   }
 
   /** Opens the row that the URL names. */
@@ -192,44 +242,55 @@ export class Timeline extends Screen {
   }
 
   #showCount(): void {
-    const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
-    const soFar = this.#isComplete ? '' : ' so far';
-    const size = this.#logSize === undefined ? '' : ` of ${count(Math.max(this.#logSize, this.#matching))}`;
-    const hasNone = this.#matching === 0 && this.#isComplete;
     const isFiltered = Object.values(this.given).join('') !== '';
-    this.find('.count').textContent = `Matching events${soFar}: ${count(this.#matching)}${size}, ${page}`;
-    this.find('.matches').hidden = this.#matching === 0;
+    const hasNone = this.#rows.childElementCount === 0 && this.#index === 0 && this.#isEnd;
+    this.find('.count').textContent = this.#countText(isFiltered);
+    this.find('.matches').hidden = this.#rows.childElementCount === 0;
     this.find('.empty').hidden = !hasNone || !isFiltered;
-    this.find('.empty-log').hidden = !hasNone || isFiltered;
-    this.#showBars();
+    const isEmptyLog = hasNone && !isFiltered;
+    this.find('.empty-log').hidden = !isEmptyLog;
+    this.find('form').hidden = this.find('.show-filters').hidden = isEmptyLog;
+    for (const toolbar of this.section.querySelectorAll<HTMLElement>('.toolbar')) toolbar.hidden = hasNone;
+    this.find('.question').textContent = this.question();
+    const counts = this.#bars.counts();
+    const { first = Number.NaN, last = Number.NaN, barLength } = counts;
+    const scope = this.#isComplete ? '' : `the newest ${count(this.#matching)}, `;
+    const ends = this.zone.formatEnds(first, last);
+    const [from, to] = barLength < DAY_MS ? ends : ends.map((end) => end.slice(0, DATE_LENGTH));
+    this.find('figcaption').textContent =
+      `${isFiltered ? 'Matching events' : 'Events'} per ${lengthName(barLength)}: ${scope}${from} to ${to}`;
+    showHistogram(this.find('.chart'), counts, this.zone, (range) => this.go({ ...this.given, ...range }));
   }
 
-  #showBars(): void {
-    const shown = this.#times.length;
-    const scope = this.#isComplete && shown === this.#matching ? 'All' : 'The newest';
-    const timed = shown < this.#matching ? ' with a time' : '';
-    this.find('figcaption').textContent = `${scope} ${counted(shown, 'matching event')}${timed}, over time`;
-    showHistogram(this.find('.chart'), this.#times, this.zone, (range) =>
-      this.go({ ...this.given, ...range }),
-    );
+  #countText(isFiltered: boolean): string {
+    if (this.#countedTo === undefined) return 'Counting…';
+    const page = this.#index === 0 ? 'newest first' : `page ${count(this.#index + 1)}`;
+    const atLeast = this.#isComplete ? '' : 'at least ';
+    const size = this.#logSize === undefined ? undefined : Math.max(this.#logSize, this.#matching);
+    const text = isFiltered
+      ? `${atLeast}${count(this.#matching)}${size === undefined ? '' : ` of ${count(size)}`} events match`
+      : this.#isComplete || size === undefined
+        ? `${atLeast}${counted(this.#matching, 'event')}`
+        : counted(size, 'event');
+    return `${text.replace(/^a/, 'A')}, ${page}`;
   }
 
   #showState(state: LiveState | 'Connecting' | 'Not live', problem = ''): void {
     const shown = this.find('.live');
     shown.dataset.state = state;
-    shown.textContent = state;
-    shown.title = problem;
+    shown.textContent = problem ? `${state}: ${problem}` : state;
   }
 
   #clear(): void {
     this.#arrived = [];
-    this.#times = [];
+    this.#bars = new Bars();
+    this.#countedTo = undefined;
+    this.#uncounted = [];
     this.#unseen = 0;
     this.#index = 0;
     this.#pages = [];
     this.#matching = 0;
-    this.#isComplete = false;
-    this.#oldest = undefined;
+    this.#isComplete = this.#isEnd = false;
     this.#rows.replaceChildren();
     this.showResults();
   }
@@ -245,7 +306,16 @@ export class Timeline extends Screen {
     }
   }
 
-  #enable(button: string, isEnabled: boolean): void {
-    this.find<HTMLButtonElement>(`.${button}`).disabled = !isEnabled;
+  /** The buttons of a name: the pager is above and below the rows. */
+  #buttons(name: string): NodeListOf<HTMLButtonElement> {
+    return this.section.querySelectorAll(`.${name}`);
+  }
+
+  #onClick(name: string, onClick: () => void): void {
+    for (const button of this.#buttons(name)) button.onclick = onClick;
+  }
+
+  #enable(name: string, isEnabled: boolean): void {
+    for (const button of this.#buttons(name)) button.disabled = !isEnabled;
   }
 }

@@ -3,6 +3,8 @@ import { parseTime, utc } from './text.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const TIME = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?))?(Z|[+-]\d\d:\d\d)?$/;
+const FULL = '2026-03-01 12:00:00.000'.length;
+const DATE = '2026-03-01'.length;
 const TO_THE_MINUTE = '2026-03-01 12:00'.length;
 const TO_THE_SECOND = '2026-03-01 12:00:00'.length;
 
@@ -44,9 +46,15 @@ export class Zone {
     return isDate && utc(at) !== '' ? new Date(at).toISOString() : undefined;
   }
 
-  /** Formats a text of the URL for a field. */
-  show(text: string): string {
-    return text.endsWith('Z') ? this.format(parseTime(text)) || text : text;
+  /** Formats a text of the URL for a field with a default time of day: as short as it is parsed to the same time. */
+  show(text: string, timeOfDay = ''): string {
+    const time = text.endsWith('Z') ? parseTime(text) : Number.NaN;
+    const full = this.format(time);
+    const lengths = [DATE, TO_THE_MINUTE, TO_THE_SECOND];
+    const isSame = (short: string): boolean => parseTime(this.parse(short, timeOfDay)) === time;
+    const hasOffset = full.length > FULL;
+    const short = hasOffset ? undefined : lengths.map((length) => full.slice(0, length)).find(isSame);
+    return short ?? (full || text);
   }
 }
 

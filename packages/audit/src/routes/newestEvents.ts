@@ -1,23 +1,17 @@
-import { type EventLog, parsePosition, type RecordedEvent } from '@event-sourced/event-log';
+import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
 import {
-  assertKnownUser,
-  assertReadable,
   BadFilter,
   EventFilter,
   eventQuery,
-  formatLogPosition,
-  parseLogPosition,
   type StreamNames,
   textSchema,
 } from '@event-sourced/event-log/replay';
-import { type Turn, unlessAborted } from '@event-sourced/event-log/time';
+import type { Turn } from '@event-sourced/event-log/time';
 import { type Static, Type } from 'typebox';
+import { searchBackwards } from './searchBackwards.ts';
 
 const DEFAULT_LIMIT = 100;
 export const MAX_LIMIT = 1_000;
-const EVENTS_PER_READ = 500;
-/** The next match may be several pages away. */
-const MAX_READS_PER_PAGE = 20;
 /** A page ends when it has this number of characters, even with few events. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 
@@ -69,42 +63,28 @@ type Options = {
  */
 export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
   const filter = new EventFilter(query, streams);
-  const logId = await log.logId();
-  const end = await log.lastPosition();
   const limit = Math.min(query.limit === undefined ? DEFAULT_LIMIT : filter.limit, MAX_LIMIT);
-  const { before } = query;
-  // A cursor names its log; the position of an event does not.
-  const parse = before?.includes('.') ? parseLogPosition.bind(null, logId) : parsePosition;
-  let position = before === undefined ? undefined : parse(before, 'before');
-  if (position !== undefined) await assertReadable(log, position, end, 'before');
+  // Without a filter the first read is the page.
+  const search = await searchBackwards(log, filter, { before: query.before, limit, turn, signal });
   let lines = '';
   let count = 0;
-  const page = (next?: bigint) => ({
+  const page = (next?: Position) => ({
     lines,
     headers: {
-      'log-position': formatLogPosition(logId, end),
-      ...(next !== undefined && { link: linkTo(query, formatLogPosition(logId, next)) }),
+      'log-position': search.cursor(search.end),
+      ...(next !== undefined && { link: linkTo(query, search.cursor(next)) }),
     },
   });
-  let isEnd = limit === 0;
-  for (let reads = 0; !isEnd && reads < MAX_READS_PER_PAGE; reads++) {
-    await turn();
-    // Without a filter the first read is the page.
-    const maxCount = reads === 0 ? Math.min(limit, EVENTS_PER_READ) : EVENTS_PER_READ;
-    const range = { before: position, limit: maxCount, prefix: filter.prefix };
-    const read = await unlessAborted(log.readBackwards(range), signal);
-    if (!read) return undefined;
-    const matching = read.events.filter((event) => event.position <= end && filter.matches(event));
-    for (const event of matching) {
+  let next: Position | undefined;
+  for await (const { events, position, isEnd } of search.reads) {
+    for (const event of events) {
       lines += toLine(event);
       if (++count < limit && lines.length < MAX_PAGE_LENGTH) continue;
-      return page(read.isEnd && event === matching.at(-1) ? undefined : event.position);
+      return page(isEnd && event === events.at(-1) ? undefined : event.position);
     }
-    isEnd = read.isEnd;
-    position = read.position;
+    next = isEnd ? undefined : position;
   }
-  if (count === 0) await assertKnownUser(log, filter, { signal, turn });
-  return page(isEnd ? undefined : position);
+  return signal.aborted ? undefined : page(next);
 }
 
 function linkTo(query: OrderedEventQuery, before: string): string {

@@ -1,0 +1,59 @@
+import { utc } from './text.ts';
+import type { Zone } from './zone.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const LENGTHS_MS = [
+  ...[1, 10, 100],
+  ...[1, 5, 15, 30].map((seconds) => seconds * 1_000),
+  ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 3, 6, 12].map((hours) => hours * HOUR_MS),
+  ...[1, 7].map((days) => days * DAY_MS),
+];
+const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 1_200, 12_000];
+const MAX_TICKS = 8;
+
+export type Tick = { time: number; label: string };
+
+/** At most eight round times within a range, by the clocks of a zone. */
+export function ticks(from: number, to: number, zone: Zone): Tick[] {
+  const [start, end] = [from, to].map((time) => Date.parse(`${zone.format(time).slice(0, FULL)}Z`)) as [
+    number,
+    number,
+  ];
+  const toTick = (length: number) => (shown: number) => {
+    const time = Date.parse(zone.parse(utc(shown), '') ?? '');
+    return { time, label: label(utc(shown), length) };
+  };
+  const length = LENGTHS_MS.find((one) => (end - start) / one < MAX_TICKS);
+  if (length !== undefined) return multiples(start, end, length).map(toTick(length));
+  const [first, last] = [start, end].map(monthOf) as [number, number];
+  const months = MONTHS.find((one) => (last - first) / one < MAX_TICKS) ?? 1;
+  return multiples(first + 1, last, months)
+    .map((month) => new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1))
+    .map(toTick(months * 28 * DAY_MS));
+}
+
+const FULL = '2026-03-01 12:00:00.000'.length;
+
+function multiples(from: number, to: number, length: number): number[] {
+  const first = Math.ceil(from / length);
+  return Array.from(
+    { length: Math.max(Math.floor(to / length) - first + 1, 0) },
+    (_, i) => (first + i) * length,
+  );
+}
+
+function monthOf(time: number): number {
+  const date = new Date(time);
+  return 12 * date.getUTCFullYear() + date.getUTCMonth();
+}
+
+/** The part of a time that distinguishes ticks: a date at midnight, or else the time of day. */
+function label(shown: string, length: number): string {
+  const [date = '', time = ''] = shown.split(' ');
+  if (length >= 28 * DAY_MS) return length >= 336 * DAY_MS ? date.slice(0, 4) : date.slice(0, 7);
+  if (length >= DAY_MS || time === '00:00:00.000') return date;
+  return length >= MINUTE_MS ? time.slice(0, 5) : length >= 1_000 ? time.slice(0, 8) : time;
+}
