@@ -40,6 +40,8 @@ export class Check extends Screen {
   #key: VerifierKey | undefined;
   /** The latest checkpoint with a valid signature of this key. */
   #checkpoint: Checkpoint | undefined;
+  /** The signed tree head that the events were compared with last: the log may have grown since. */
+  #compared: TreeHead | undefined;
   /** What each card has found since the key was submitted: whether the check passed, or the text of an alarm. */
   readonly #found = new Map<Card, true | { alarm: string; topic: Topic }>();
 
@@ -158,6 +160,7 @@ export class Check extends Screen {
       for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries }))
         onProgress(first - 1 + bundle.length);
       signal.throwIfAborted();
+      this.#compared = { size, root };
       this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
       if (!this.#checkpoint) return;
@@ -240,8 +243,9 @@ export class Check extends Screen {
   #showVerdict(): void {
     const verdict = this.find('.verdict');
     const found = [...this.#found.values()].find((one) => one !== true);
-    const size = counted(this.#checkpoint?.size ?? 0, 'event');
-    const isGood = this.#found.has('whole');
+    const isGood = this.#found.get('whole') === true;
+    const head = isGood ? this.#compared : this.#checkpoint;
+    const size = counted(head?.size ?? 0, 'event');
     verdict.dataset.state = found ? 'alarm' : isGood ? 'good' : '';
     const time = this.zone.format(Date.now());
     const key = this.#key && formatVerifierKey(this.#key);
@@ -252,12 +256,11 @@ export class Check extends Screen {
         : this.#found.has('checkpoint')
           ? `The signature is valid. The ${size} are not compared with it yet.`
           : 'Nothing is checked yet.';
-    const { root } = this.#checkpoint ?? {};
     const shown =
       this.#key &&
       facts([
         ['Key', key && visible(key)],
-        ['Root', root],
+        ['Root', head?.root],
         ['Checked', `${time} ${this.zone.name}`],
       ]);
     const help = found && link('What to do', `#help?about=${found.topic}`);

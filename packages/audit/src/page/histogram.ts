@@ -54,7 +54,8 @@ export function showHistogram(
     });
     for (const [at, bar] of [...slider.children].entries()) bar.classList.toggle('current', at === i);
   };
-  move(number - 1);
+  const isFocused = document.activeElement === slider; // live events must not move it
+  move(isFocused ? Math.min(Number(slider.ariaValueNow), number) - 1 : number - 1);
   slider.onclick = ({ target }) => {
     const i = [...slider.children].findIndex((bar) => bar.contains(target as Node));
     if (i !== -1) select(i);

@@ -122,7 +122,8 @@ export class Timeline extends Screen {
 
   async #turnTo(index: number): Promise<void> {
     await this.#showPage(index);
-    this.find('.results').scrollIntoView();
+    const results = this.find('.results');
+    if (results.getBoundingClientRect().top < 0) results.scrollIntoView();
   }
 
   #add(event: ShownEvent): void {
