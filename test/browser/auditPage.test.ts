@@ -17,7 +17,7 @@ import { signCheckpoint } from '../../packages/transparency-log/src/sign/signChe
 import { runCli, succeeded } from '../support/cli.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
-import { accessibilityProblems } from './axe.ts';
+import { accessibilityProblems, WCAG_2_2_AA } from './axe.ts';
 import { HAS_BROWSER, openPage } from './browser.ts';
 
 const SCREENS = [
@@ -899,7 +899,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
         await page.setViewport(size);
         await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
         await page.waitForFunction('document.getAnimations().length === 0');
-        expect(await accessibilityProblems(page), scheme).toEqual({});
+        expect(await accessibilityProblems(page, WCAG_2_2_AA), scheme).toEqual({});
         expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(size.width);
       }
     };
