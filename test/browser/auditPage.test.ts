@@ -191,6 +191,21 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, '#sign-in .problem', ['The token is not valid.']);
   });
 
+  test('says so when the service is silent for more than two heartbeats, and connects again', async () => {
+    const { url, dir, as } = await startService();
+    const { page } = await openPage(`${url}/audit`);
+    await page.evaluateOnNewDocument(`{
+      const { setTimeout } = globalThis;
+      globalThis.setTimeout = (call, ms) => setTimeout(call, ms === 35_000 ? 1_000 : ms);
+    }`);
+    await page.reload();
+    await submit(page, '#sign-in', { token: await auditorToken(dir) });
+    await becomes(page, '.live', ['Reconnecting: The service has sent nothing for 35 seconds.']);
+    await page.waitForSelector(LIVE);
+    await as('alice').create(1, { name: 'Fern' });
+    await becomes(page, NAMES, ['Fern']);
+  });
+
   test('pages through more events than it holds', async () => {
     const dir = tempDir();
     const log = await openIn(dir);
