@@ -41,7 +41,7 @@ export async function followEvents(
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status < 500) throw error;
-      onState('Reconnecting', errorMessage(error));
+      onState('Reconnecting', errorMessage(silence.signal.reason ?? error)); // browsers may drop the reason
     } finally {
       silence.end();
     }
