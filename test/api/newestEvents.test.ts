@@ -53,7 +53,7 @@ function logOf(events: RecordedEvent[], perRead = Number.POSITIVE_INFINITY) {
 async function pageOf(log: EventLog, query: OrderedEventQuery) {
   const { signal } = new AbortController();
   const toLine = ({ id, data }: RecordedEvent) => `${id} ${JSON.stringify(data)}\n`;
-  const options = { query, streams: PLANT_STREAMS, toLine, turn: async () => {}, signal };
+  const options = { query, streams: PLANT_STREAMS, toLine, nextTurn: async () => {}, signal };
   const { lines = '', headers } = (await newestEvents(log, options)) ?? {};
   expect(headers?.['log-position']).toBe(`m.${await log.lastPosition()}`);
   const target = /^<events\?([^>]*)>; rel="next"$/.exec(headers?.link ?? '')?.[1];

@@ -30,7 +30,7 @@ test('a Merkle tree is behind while a directory is in the place of its file, and
 test('a Merkle tree is rebuilt if the position of a tile was altered when its entries are read', async () => {
   const { follower, log, alterPosition } = await followed();
   const read = async () => {
-    const bundles = readEntries({ tree: follower, log }, { index: 1, width: 256, turn: async () => {} });
+    const bundles = readEntries({ tree: follower, log }, { index: 1, width: 256, nextTurn: async () => {} });
     return parseEntryBundle(Buffer.concat(await Array.fromAsync(bundles)));
   };
   alterPosition();

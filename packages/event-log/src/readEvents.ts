@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
-import type { Turn } from './time/fairQueue.ts';
+import type { NextTurn } from './time/fairQueue.ts';
 import { unlessAborted } from './time/sleep.ts';
 
 const PAGE_SIZE = 500;
@@ -11,14 +11,14 @@ const BATCH_COST = 16;
 /** A live reader that does not request events for this time loses its subscription. */
 export const IDLE_TIMEOUT_MS = 2_000;
 
-const anyTurn: Turn = () => nextTurn();
+const anyTurn: NextTurn = () => setImmediate();
 
 type ReadToEnd = {
   after?: Position | undefined;
   /** The end of the log; by default it is read. */
   end?: Position | undefined;
   signal?: AbortSignal | undefined;
-  turn?: Turn | undefined;
+  nextTurn?: NextTurn | undefined;
   /** Events of streams without this prefix may be skipped. */
   prefix?: string | undefined;
 };
@@ -27,17 +27,17 @@ const NEVER = new AbortController().signal;
 
 /**
  * All events after a position, in pages, at least to the end that the log has at the beginning; the last page has
- * caught up, and may be empty. Each page is read after a `turn` of the event loop. `position` is the last one read, in
+ * caught up, and may be empty. Each page is read after `nextTurn`. `position` is the last one read, in
  * any stream. @throws StoreUnavailable, also if reading ends before the end of the log
  */
 export async function* readToEnd(
   log: Pick<EventLog, 'lastPosition' | 'readAll'>,
-  { after = START, signal = NEVER, turn = anyTurn, prefix, ...options }: ReadToEnd = {},
+  { after = START, signal = NEVER, nextTurn = anyTurn, prefix, ...options }: ReadToEnd = {},
 ): AsyncGenerator<Batch & { position: Position }> {
   const end = options.end ?? (await unlessAborted(log.lastPosition(), signal));
   let position = after;
   for (let caughtUp = false; !caughtUp && !signal.aborted; ) {
-    await turn();
+    await nextTurn();
     const page = await unlessAborted(log.readAll({ after: position, limit: PAGE_SIZE, prefix }), signal);
     if (!page || end === undefined || signal.aborted) return;
     ({ position, isEnd: caughtUp } = page);
@@ -54,12 +54,16 @@ export function assertReached(end: Position, position: Position): void {
 
 /**
  * All events after a position, then each new event. A slow reader gets backpressure: its subscription is closed while
- * it is idle, and later resumed. Existing events are read after a `turn` of the event loop. Each batch is yielded after
+ * it is idle, and later resumed. Existing events are read after `nextTurn`. Each batch is yielded after
  * another turn, which small batches of new events share. @throws StoreUnavailable when the log is closed
  */
 export async function* readLive(
   log: EventLog,
-  { after, signal, turn = anyTurn }: { after: Position; signal: AbortSignal; turn?: Turn | undefined },
+  {
+    after,
+    signal,
+    nextTurn = anyTurn,
+  }: { after: Position; signal: AbortSignal; nextTurn?: NextTurn | undefined },
 ): AsyncGenerator<Batch> {
   let position = after;
   let isBehind = true;
@@ -73,13 +77,13 @@ export async function* readLive(
     };
     try {
       while (!idle.signal.aborted) {
-        if (isBehind) await turn();
+        if (isBehind) await nextTurn();
         const { value: batch, done } = await batches.next();
         if (signal.aborted) return;
         if (done) throw new StoreUnavailable('the log is closed');
         position = batch.events.at(-1)?.position ?? position;
         isBehind = !batch.caughtUp;
-        await turn(isBehind ? 1 : (BATCH_COST + batch.events.length) / NEW_EVENTS_PER_TURN);
+        await nextTurn(isBehind ? 1 : (BATCH_COST + batch.events.length) / NEW_EVENTS_PER_TURN);
         const timer = setTimeout(unsubscribe, IDLE_TIMEOUT_MS);
         try {
           yield batch;

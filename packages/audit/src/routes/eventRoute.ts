@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Batch, RecordedEvent } from '@event-sourced/event-log';
 import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
-import { sleep, type Turn } from '@event-sourced/event-log/time';
+import { type NextTurn, sleep } from '@event-sourced/event-log/time';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
 import { encodeHash } from '@event-sourced/transparency-log';
 import { hashedAttributes } from '@event-sourced/transparency-log/entries';
@@ -50,10 +50,10 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
       const disconnected = new AbortController();
       reply.raw.once('close', () => disconnected.abort());
       const { signal } = disconnected;
-      const turn: Turn = (share) => fairQueue.next(user, share);
+      const nextTurn: NextTurn = (share) => fairQueue.next(user, share);
       if (descending) {
         // The page is read before the response, so an error can set the status.
-        const page = await newestEvents(log, { query, streams, toLine, turn, signal });
+        const page = await newestEvents(log, { query, streams, toLine, nextTurn, signal });
         return reply
           .type(NDJSON)
           .headers(page?.headers ?? {})
@@ -68,7 +68,12 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
         : new EventFilter(query, streams);
       const tree = live ? undefined : await checkpoints?.currentHead();
       const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
-      const read = replay(log, filter, { signal: AbortSignal.any(ends), live, end: tree?.position, turn });
+      const read = replay(log, filter, {
+        signal: AbortSignal.any(ends),
+        live,
+        end: tree?.position,
+        nextTurn,
+      });
       signal.addEventListener('abort', () => void read.return(undefined));
       // A long search must not count as a stalled connection.
       const keepOpen = (): void => void raw.socket.setTimeout(raw.socket.timeout ?? 0);

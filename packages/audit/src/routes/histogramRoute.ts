@@ -81,10 +81,10 @@ export function histogramRoute(app: FastifyInstance, options: AuditOptions): voi
       if (!histograms.add(user, reply.raw)) return reply.send();
       const disconnected = new AbortController();
       reply.raw.once('close', () => disconnected.abort());
-      const turn = () => fairQueue.next(user);
+      const nextTurn = () => fairQueue.next(user);
       const { signal } = disconnected;
       const filter = new EventFilter(query, streams);
-      const search = await searchBackwards(log, filter, { before: query.before, turn, signal });
+      const search = await searchBackwards(log, filter, { before: query.before, nextTurn, signal });
       const bars = new Bars();
       let events = 0;
       let before: string | undefined;

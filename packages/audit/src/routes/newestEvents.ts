@@ -6,7 +6,7 @@ import {
   type StreamNames,
   textSchema,
 } from '@event-sourced/event-log/replay';
-import type { Turn } from '@event-sourced/event-log/time';
+import type { NextTurn } from '@event-sourced/event-log/time';
 import { type Static, Type } from 'typebox';
 import { searchBackwards } from './searchBackwards.ts';
 
@@ -52,7 +52,7 @@ type Options = {
   streams: StreamNames;
   toLine: (event: RecordedEvent) => string;
   /** Awaited before each read. */
-  turn: Turn;
+  nextTurn: NextTurn;
   signal: AbortSignal;
 };
 
@@ -61,11 +61,11 @@ type Options = {
  * than the limit, or none. Undefined if the signal aborts. @throws BadFilter, BadPosition, UnknownUser,
  * StoreUnavailable, LogReplaced
  */
-export async function newestEvents(log: EventLog, { query, streams, toLine, turn, signal }: Options) {
+export async function newestEvents(log: EventLog, { query, streams, toLine, nextTurn, signal }: Options) {
   const filter = new EventFilter(query, streams);
   const limit = Math.min(query.limit === undefined ? DEFAULT_LIMIT : filter.limit, MAX_LIMIT);
   // Without a filter the first read is the page.
-  const search = await searchBackwards(log, filter, { before: query.before, limit, turn, signal });
+  const search = await searchBackwards(log, filter, { before: query.before, limit, nextTurn, signal });
   let lines = '';
   let count = 0;
   const page = (next?: Position) => ({

@@ -6,7 +6,7 @@ import {
   formatLogPosition,
   parseLogPosition,
 } from '@event-sourced/event-log/replay';
-import { type Turn, unlessAborted } from '@event-sourced/event-log/time';
+import { type NextTurn, unlessAborted } from '@event-sourced/event-log/time';
 
 const EVENTS_PER_READ = 500;
 /** The next match may be several reads away. */
@@ -18,7 +18,7 @@ type Options = {
   /** The maximum number of events of the first read; 0 reads nothing. */
   limit?: number;
   /** Awaited before each read. */
-  turn: Turn;
+  nextTurn: NextTurn;
   signal: AbortSignal;
 };
 
@@ -30,7 +30,7 @@ type Found = { events: RecordedEvent[]; position: Position; isEnd: boolean };
  * A search ends early if the signal aborts. @throws BadPosition, UnknownUser, StoreUnavailable, LogReplaced
  */
 export async function searchBackwards(log: EventLog, filter: EventFilter, options: Options) {
-  const { before, limit = EVENTS_PER_READ, turn, signal } = options;
+  const { before, limit = EVENTS_PER_READ, nextTurn, signal } = options;
   const logId = await log.logId();
   const end = await log.lastPosition();
   // A cursor names its log; the position of an event does not.
@@ -42,7 +42,7 @@ export async function searchBackwards(log: EventLog, filter: EventFilter, option
     let position = start;
     let count = 0;
     for (let i = 0; i < MAX_READS && limit > 0; i++) {
-      await turn();
+      await nextTurn();
       const maxCount = i === 0 ? Math.min(limit, EVENTS_PER_READ) : EVENTS_PER_READ;
       const range = { before: position, limit: maxCount, prefix: filter.prefix };
       const read = await unlessAborted(log.readBackwards(range), signal);
@@ -53,7 +53,7 @@ export async function searchBackwards(log: EventLog, filter: EventFilter, option
       if (read.isEnd) break;
       position = read.position;
     }
-    if (count === 0) await assertKnownUser(log, filter, { signal, turn });
+    if (count === 0) await assertKnownUser(log, filter, { signal, nextTurn });
   }
   return { end, cursor: (position: Position) => formatLogPosition(logId, position), reads: reads() };
 }

@@ -109,7 +109,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     const { user } = request;
     if (!bundles.add(user, reply.raw)) return reply.send();
     await assertHas({ level: 0, index, width });
-    const pages = readEntries({ tree, log }, { index, width, turn: () => fairQueue.next(user) });
+    const pages = readEntries({ tree, log }, { index, width, nextTurn: () => fairQueue.next(user) });
     const first = await pages.next();
     const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
     reply.type(BYTES).header('cache-control', IMMUTABLE);

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../position.ts';
-import type { Turn } from '../time/fairQueue.ts';
+import type { NextTurn } from '../time/fairQueue.ts';
 import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { occurredAt } from './cloudEvent.ts';
@@ -140,12 +140,12 @@ const EVENTS_PER_READ = 500;
 export async function assertKnownUser(
   log: Pick<EventLog, 'readBackwards'>,
   filter: EventFilter,
-  { signal, turn = async () => {} }: { signal: AbortSignal; turn?: Turn | undefined },
+  { signal, nextTurn = async () => {} }: { signal: AbortSignal; nextTurn?: NextTurn | undefined },
 ): Promise<void> {
   const { user, userPrefix: prefix } = filter;
   let before: Position | undefined;
   for (let limit = 1; user !== undefined; limit = EVENTS_PER_READ) {
-    await turn();
+    await nextTurn();
     const page = await unlessAborted(log.readBackwards({ before, limit, prefix }), signal);
     if (!page || page.events.some((event) => filter.isUserEvent(event))) return;
     if (page.isEnd) throw new UnknownUser(user);

@@ -1,6 +1,6 @@
 import { type Batch, type EventLog, type Position, START } from '../eventStore.ts';
 import { readLive, readToEnd } from '../readEvents.ts';
-import type { Turn } from '../time/fairQueue.ts';
+import type { NextTurn } from '../time/fairQueue.ts';
 import { assertKnownUser, assertReadable, type EventFilter } from './eventFilter.ts';
 
 type Options = {
@@ -10,7 +10,7 @@ type Options = {
   /** Where a replay that is not live ends: the position of an event, or START; by default, the current end. */
   end?: Position | undefined;
   /** Awaited before each read, and before new events. */
-  turn?: Turn;
+  nextTurn?: NextTurn;
 };
 
 /**
@@ -20,16 +20,16 @@ type Options = {
 export async function* replay(
   log: EventLog,
   filter: EventFilter,
-  { signal, live = false, turn, ...options }: Options,
+  { signal, live = false, nextTurn, ...options }: Options,
 ): AsyncGenerator<Batch> {
   const { after, afterName } = filter;
   const last = await log.lastPosition();
   const end = options.end ?? last;
   await assertReadable(log, after, last, afterName);
-  await assertKnownUser(log, filter, { signal, turn });
+  await assertKnownUser(log, filter, { signal, nextTurn });
   let remaining = filter.limit;
   if (remaining === 0) return;
-  const range = { after, signal, turn };
+  const range = { after, signal, nextTurn };
   const { prefix } = filter;
   const batches = live ? readLive(log, range) : readToEnd(log, { ...range, end, prefix });
   for await (const { events, caughtUp } of batches) {

@@ -1,5 +1,5 @@
 /** Resolves in a later turn of the event loop; `share` is the part of the turn that the work takes, by default all. */
-export type Turn = (share?: number) => Promise<void>;
+export type NextTurn = (share?: number) => Promise<void>;
 
 /** Spreads work over turns of the event loop, to avoid long pauses. Users take turns in rotation. */
 export class FairQueue {

@@ -6,7 +6,7 @@ import {
   START,
   StoreUnavailable,
 } from '@event-sourced/event-log';
-import type { Turn } from '@event-sourced/event-log/time';
+import type { NextTurn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, tileHashes } from '../merkle/tiles.ts';
@@ -47,16 +47,16 @@ export async function checkTileStart({ tree, log }: TreeAndLog, index: number): 
 
 /**
  * The first `width` entries of a tile of level 0 of the tree, each after its length in two bytes
- * (https://c2sp.org/tlog-tiles). Reads the log page by page, each page after a `turn`: hashing the entries compares the
+ * (https://c2sp.org/tlog-tiles). Reads the log page by page, each page after `nextTurn`: hashing the entries compares the
  * log with the tree. @throws StoreUnavailable, ViewBehind
  */
 export async function* readEntries(
   { tree, log }: TreeAndLog,
-  { index, width, turn }: { index: number; width: number; turn: Turn },
+  { index, width, nextTurn }: { index: number; width: number; nextTurn: NextTurn },
 ): AsyncGenerator<Buffer> {
   let after = await checkTileStart({ tree, log }, index);
   for (let missing = width; missing > 0; ) {
-    await turn();
+    await nextTurn();
     const { events, position, isEnd } = await log.readAll({ after, limit: PAGE_SIZE });
     const wanted = events.slice(0, missing);
     if (wanted.length > 0) yield formatEntryBundle(wanted.map(toEntry));
