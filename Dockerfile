@@ -8,6 +8,7 @@ COPY packages packages
 # The image's own Node runs the service.
 RUN npm ci --omit=dev --omit=optional
 COPY bin bin
+COPY docs/guide.md docs/
 COPY projections projections
 COPY src src
 # Readable for the user below, with any umask of the checkout.
@@ -20,6 +21,7 @@ RUN install -d -m 700 -o node -g node /data /key
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/package.json /app/.npmrc ./
 COPY --from=build /app/bin bin
+COPY --from=build /app/docs docs
 COPY --from=build /app/packages packages
 COPY --from=build /app/projections projections
 COPY --from=build /app/src src

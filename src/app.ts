@@ -22,6 +22,7 @@ import { EXAMPLES } from './plants/examples.ts';
 import { isUser } from './plants/user.ts';
 
 const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
+const GUIDE = new URL('../docs/guide.md', import.meta.url);
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
   Partial<Pick<Config, 'maxConnections'>> &
@@ -59,7 +60,7 @@ export async function buildApp(deps: Dependencies) {
   });
   await serveOpenapi(app, API);
   if (deps.pages) {
-    await apiReference(app, API.info);
+    await apiReference(app, GUIDE);
     await auditPage(app, entityType, ENTITY_TYPE_MODULE);
   }
   await app.register(async (secured) => {

@@ -56,7 +56,7 @@ const ATTACKS: readonly Attack[] = [
   { name: 'half a head', bytes: () => `GET /plants HTTP/1.1\r\n${HOST}${FIELDS}`.slice(0, -1) },
   { name: 'half a body', bytes: () => halfPost },
   { name: 'half a body in chunks of a byte', bytes: () => slowPost('') },
-  { name: 'pipelined GET /docs/static', bytes: () => get('/docs/static/swagger-ui-bundle.js').repeat(8_000) },
+  { name: 'pipelined GET of a file', bytes: () => get('/docs/style.css').repeat(8_000) },
   { name: 'pipelined GET without a token', bytes: () => get('/plants').repeat(8_000) },
   { name: 'pipelined POST without a token', bytes: () => post('{"id":1,"name":"Fern"}', '').repeat(2_000) },
   {
@@ -65,15 +65,15 @@ const ATTACKS: readonly Attack[] = [
     bytes: () => get('/openapi.json', FIELDS).repeat(50),
   },
   {
-    name: 'an unread bundle, then heads within the bound, at once',
+    name: 'an unread document, then heads within the bound, at once',
     atOnce: true,
-    bytes: () => get('/docs/static/swagger-ui-bundle.js') + get(LONG_PATH).repeat(3),
+    bytes: () => get('/openapi.json') + get(LONG_PATH).repeat(3),
   },
   { name: 'the smallest requests, at once', atOnce: true, bytes: () => SMALLEST },
   {
-    name: 'a bundle, smallest requests, at once',
+    name: 'a document, smallest requests, at once',
     atOnce: true,
-    bytes: () => get('/docs/static/swagger-ui-bundle.js') + SMALLEST,
+    bytes: () => get('/openapi.json') + SMALLEST,
   },
   // All of one user.
   {

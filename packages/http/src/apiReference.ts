@@ -1,16 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import Negotiator from 'negotiator';
-import { type PageFile, servePage } from './pages.ts';
+import { contentHash, type PageFile, servePage } from './pages.ts';
+import { type ApiDocument, referencePage } from './reference/referencePage.ts';
 
 const HTML = 'text/html';
-const HERE = join(import.meta.dirname, 'reference');
-const SWAGGER_UI = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist')));
+const FILES = join(import.meta.dirname, 'reference');
 
-/** Swagger UI for /openapi.json, at /docs; `/` redirects browsers there. */
-export async function apiReference(app: FastifyInstance, { title }: { title: string }): Promise<void> {
+/** The guide, which is Markdown, and the reference of /openapi.json, at /docs; `/` redirects browsers there. */
+export async function apiReference(app: FastifyInstance, guide: URL): Promise<void> {
   app.get('/', { schema: { hide: true } }, async (request, reply) => {
     // The first of equal media types wins: a client that accepts everything is not a browser.
     if (new Negotiator(request).mediaType(['application/json', HTML]) !== HTML) return reply.callNotFound();
@@ -18,24 +17,21 @@ export async function apiReference(app: FastifyInstance, { title }: { title: str
   });
   await servePage(app, {
     path: '/docs',
-    sources: { 'img-src': ["'self'", 'data:'] }, // for the icons in the style sheet
-    readFiles: () => referenceFiles(title),
+    readFiles: () => {
+      const files = [
+        file('style.css', 'text/css; charset=utf-8'),
+        file('tryIt.js', 'text/javascript; charset=utf-8'),
+        file('icon.svg', 'image/svg+xml'),
+      ];
+      const links = files.map(({ path, body }) => `docs/${path}?${contentHash(body)}`);
+      const page = referencePage(app.swagger() as unknown as ApiDocument, readFileSync(guide, 'utf8'), links);
+      return [{ path: '', type: `${HTML}; charset=utf-8`, body: page }, ...files];
+    },
   });
 }
 
-function referenceFiles(title: string): PageFile[] {
-  const html = readFileSync(join(HERE, 'index.html'), 'utf8').replace('{title}', title);
-  const inStatic = (dir: string, name: string, type: string): PageFile => ({
-    path: `static/${name}`,
-    type,
-    body: readFileSync(join(dir, name)),
-  });
-  return [
-    { path: '', type: 'text/html; charset=utf-8', body: html },
-    inStatic(HERE, 'start.js', 'text/javascript; charset=utf-8'),
-    inStatic(HERE, 'style.css', 'text/css; charset=utf-8'),
-    inStatic(SWAGGER_UI, 'swagger-ui-bundle.js', 'text/javascript; charset=utf-8'),
-    inStatic(SWAGGER_UI, 'swagger-ui.css', 'text/css; charset=utf-8'),
-    inStatic(SWAGGER_UI, 'favicon-32x32.png', 'image/png'),
-  ];
-}
+const file = (path: string, type: string): PageFile => ({
+  path,
+  type,
+  body: readFileSync(join(FILES, path)),
+});

@@ -1,6 +1,7 @@
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
+import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
 import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
 
 // The descriptions of routes in the OpenAPI document.
@@ -98,10 +99,11 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
     transform: ({ schema, url }) => ({ schema: describeRoute(schema, api.errors), url }),
   });
   for (const schema of [...api.schemas, ErrorBody]) app.addSchema(publish(schema));
-  let document: Buffer | undefined; // shared by all responses
-  app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    document ??= Buffer.from(JSON.stringify(app.swagger()));
-    return reply.type('application/json; charset=utf-8').send(document);
+  const type = 'application/json; charset=utf-8';
+  let document: Promise<EncodedContent> | undefined; // shared by all responses
+  app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) => {
+    document ??= encodeContent(Buffer.from(JSON.stringify(app.swagger())), type);
+    return reply.type(type).send(chooseContent(request, reply, await document));
   });
 }
 

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
+import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
 /** A file of a page; `path` is relative to the page, and empty for its HTML. */
@@ -15,8 +16,12 @@ type Page = {
 };
 
 /** A file in memory, which all responses share: none of them has a file open. */
-type LoadedFile = { type: string; content: Buffer; etag: string };
+type LoadedFile = { type: string; content: EncodedContent; hash: string };
 
+/** The hash of a file. Browsers keep `PATH?HASH` for ever, and ask for `PATH` again each time. */
+export const contentHash = (body: string | Buffer): string => hash('sha256', body).slice(0, 32);
+
+const IMMUTABLE = 'public, max-age=31536000, immutable';
 /** The number of bytes sent at a time: small pieces show that a slow client reads, and keep its queue short. */
 const PIECE_BYTES = 64 * 1024;
 
@@ -27,13 +32,13 @@ function* toPieces(content: Buffer): Generator<Buffer> {
 /** Serves a page for browsers, with security headers. */
 export async function servePage(app: FastifyInstance, { path, readFiles, sources }: Page): Promise<void> {
   let files: Promise<ReadonlyMap<string, LoadedFile>> | undefined;
-  const load = async () =>
-    new Map(
-      (await readFiles()).map(({ path, type, body }) => {
-        const content = Buffer.from(body);
-        return [path, { type, content, etag: `"${hash('sha256', content).slice(0, 32)}"` }];
-      }),
-    );
+  const load = async () => {
+    const loaded = (await readFiles()).map(async ({ path, type, body }): Promise<[string, LoadedFile]> => {
+      const content = await encodeContent(Buffer.from(body), type);
+      return [path, { type, content, hash: contentHash(body) }];
+    });
+    return new Map(await Promise.all(loaded));
+  };
   const headers = pageHeaders(sources);
   await app.register(async (page) => {
     page.addHook('onRequest', async (_request, reply) => void reply.headers(headers));
@@ -46,10 +51,16 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         });
         const file = (await files).get(request.params['*'] ?? '');
         if (!file) throw new HttpError(HTTP_ERRORS.notFound);
-        reply.header('cache-control', 'no-cache').header('etag', file.etag).type(file.type);
-        if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
-        reply.header('content-length', file.content.length);
-        return reply.send(Readable.from(toPieces(file.content), { highWaterMark: 1 }));
+        const content = chooseContent(request, reply, file.content);
+        const etag = `"${file.hash}${reply.getHeader('content-encoding') ?? ''}"`; // of these bytes
+        const isNamed = request.url.endsWith(`?${file.hash}`);
+        reply
+          .header('cache-control', isNamed ? IMMUTABLE : 'no-cache')
+          .header('etag', etag)
+          .type(file.type);
+        if (request.headers['if-none-match'] === etag) return reply.code(304).send();
+        reply.header('content-length', content.length);
+        return reply.send(Readable.from(toPieces(content), { highWaterMark: 1 }));
       });
   });
 }

@@ -12,6 +12,7 @@ import Fastify, {
 import findMyWay, { type HTTPMethod } from 'find-my-way';
 import { parseJsonBody } from './body.ts';
 import { boundedServer } from './boundedServer.ts';
+import { compressResponses } from './compression.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
@@ -141,6 +142,7 @@ export async function httpServer(options: Options) {
     });
     done();
   });
+  compressResponses(app);
   app.setErrorHandler(handleError);
   // Node itself would respond to an unknown Expect with an empty body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));

@@ -31,7 +31,7 @@ export function eventSchema(
     ...FOR_AUDITORS,
     summary: 'Replay the log; an event stream continues with each new event',
     description:
-      'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. /docs shows an event stream only after its end: to try one there, set limit to no more than the events that match.',
+      'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires.',
     querystring: orderedEventQuery(entityType.streams),
     headers: Type.Object({
       'Last-Event-ID': Type.Optional(
