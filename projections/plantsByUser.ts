@@ -8,25 +8,26 @@ import { parsePlantEvent } from '../src/plants/events.ts';
 /** Longer plants are read one by one, so that a query of many plants takes little memory. */
 const SHORT_PLANT_BYTES = 1_024;
 
-/** A row for each plant: the position of its creation, and its JSON. */
+/** A row for each plant: the position of its creation, its ID, and its JSON without the ID. */
 const PLANTS_BY_USER: ViewDefinition = {
   name: 'plantsByUser',
   title: 'plant list',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 6, // increment it when the same log gives different rows
+  version: 7, // increment it when the same log gives different rows
   cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
   table: 'plants',
   schema: `
     CREATE TABLE plants (
       user     TEXT    NOT NULL,
       position INTEGER NOT NULL,
+      id       INTEGER NOT NULL,
       plant    TEXT    NOT NULL,
       PRIMARY KEY (user, position)
     ) STRICT, WITHOUT ROWID`,
 };
 
 /** At most `limit` plants, fewer if they are large, whose positions are above `after` and not above `upTo`. */
-export type PageQuery = { after: Position; upTo: Position; limit: number };
+export type PageQuery = { after: Position; upTo: Position; limit: number; withIds?: boolean };
 /**
  * `plants`: JSON objects, separated by commas. `last`: the position of the last plant, or `after` if there is none.
  * `hasMore`: more plants follow up to `upTo`.
@@ -38,18 +39,30 @@ export const PAGE_BYTES = 64 * 1024;
 const CACHE_BYTES = 64 * 1024 * 1024;
 const COUNTED_PER_TURN = 10_000;
 
+/** The JSON of a plant. */
+const PLANT = 'plant';
+/** The same with its ID, as an integer with all digits: the JSON begins with `{"name"`. */
+const PLANT_WITH_ID = `'{"id":' || id || ',' || substr(plant, 2)`;
+
 type CachedPage = { query: string; page: PlantPage };
 
+const IN_RANGE = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position';
+
+/** The statements that read plants, as the SQL expression `json`. */
+const prepareReads = (db: DatabaseSync, json: string) => ({
+  page: prepareArrays(
+    db,
+    `SELECT position, CASE WHEN octet_length(plant) <= ${SHORT_PLANT_BYTES} THEN ${json} END ${IN_RANGE} LIMIT ?`,
+  ),
+  plant: prepareArrays(db, `SELECT ${json} FROM plants WHERE user = ? AND position = ?`),
+});
+
 function prepare(db: DatabaseSync) {
-  const inRange = 'FROM plants WHERE user = ? AND position > ? AND position <= ? ORDER BY position';
   return {
-    insert: db.prepare('INSERT OR REPLACE INTO plants VALUES (?, ?, ?)'),
-    page: prepareArrays(
-      db,
-      `SELECT position, CASE WHEN octet_length(plant) <= ${SHORT_PLANT_BYTES} THEN plant END ${inRange} LIMIT ?`,
-    ),
-    plant: prepareArrays(db, 'SELECT plant FROM plants WHERE user = ? AND position = ?'),
-    next: prepareArrays(db, `SELECT position ${inRange} LIMIT 2 OFFSET ?`),
+    insert: db.prepare('INSERT OR REPLACE INTO plants VALUES (?, ?, ?, ?)'),
+    reads: prepareReads(db, PLANT),
+    readsWithIds: prepareReads(db, PLANT_WITH_ID),
+    next: prepareArrays(db, `SELECT position ${IN_RANGE} LIMIT 2 OFFSET ?`),
     /** The last page that was read for each user, until a row of that user changes. */
     pages: new LRUCache<string, CachedPage>({
       maxSize: CACHE_BYTES,
@@ -73,8 +86,8 @@ export class PlantsByUser extends View<ReturnType<typeof prepare>> {
     const parsed = parsePlantEvent(event);
     switch (parsed?.type) {
       case 'PlantCreated': {
-        const { user, name, tag } = parsed.data;
-        insert.run(user, event.position, JSON.stringify({ name, tag }));
+        const { user, id, name, tag } = parsed.data;
+        insert.run(user, event.position, BigInt(id), JSON.stringify({ name, tag }));
         pages.delete(user);
       }
     }
@@ -84,7 +97,7 @@ export class PlantsByUser extends View<ReturnType<typeof prepare>> {
   readPage(user: string, query: PageQuery): PlantPage {
     this.#assertReached(query);
     if (query.upTo < this.progress.position) return this.#queryPage(user, query);
-    const key = `${query.after} ${query.limit}`;
+    const key = `${query.after} ${query.limit} ${query.withIds}`;
     const cached = this.use(({ pages }) => pages.get(user));
     if (cached?.query === key) return cached.page;
     const page = this.#queryPage(user, query);
@@ -120,8 +133,9 @@ export class PlantsByUser extends View<ReturnType<typeof prepare>> {
     if (upTo > this.progress.position) throw new ViewBehind('The plant list is not up to date yet; retry.');
   }
 
-  #queryPage(user: string, { after, upTo, limit }: PageQuery): PlantPage {
-    return this.use((statements) => {
+  #queryPage(user: string, { after, upTo, limit, withIds }: PageQuery): PlantPage {
+    return this.use(({ reads, readsWithIds }) => {
+      const statements = withIds ? readsWithIds : reads;
       const rows = statements.page.all(user, after, upTo, limit + 1) as unknown as [
         Position,
         string | null,

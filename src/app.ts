@@ -44,7 +44,10 @@ export async function buildApp(deps: Dependencies) {
     logger,
     corsOrigins: deps.corsOrigins,
     corsFields: {
-      allowed: ['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
+      allowed: [
+        ...['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
+        ...['Idempotency-Key', 'If-None-Match', 'Prefer'], // without effect, but clients send them
+      ],
       exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
     },
     errors: API_ERRORS,
@@ -58,7 +61,7 @@ export async function buildApp(deps: Dependencies) {
     const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)];
     return { entry, reasons: reasons.filter((reason) => reason !== undefined) };
   });
-  await serveOpenapi(app, API);
+  await serveOpenapi(app, API, { hasReference: deps.pages });
   if (deps.pages) {
     await apiReference(app, GUIDE);
     await auditPage(app, entityType, ENTITY_TYPE_MODULE);

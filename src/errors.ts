@@ -1,6 +1,5 @@
 import { auditErrors } from '@event-sourced/audit';
 import { LogReplaced, StoreUnavailable } from '@event-sourced/event-log';
-import { ViewBehind } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
 import { PlantIdTaken } from './plants/createPlant.ts';
 
@@ -21,11 +20,6 @@ export const API_ERRORS = {
     headers: RETRY,
     message: 'The event store is unavailable. The request may have been stored, and can be repeated safely.',
   }),
-  viewBehind: entry(50302, 'the list or the Merkle tree is not up to date yet; retry', {
-    causes: [ViewBehind],
-    headers: RETRY,
-    example: 'The plant list is being rebuilt; retry.',
-  }),
 };
 
 /** The errors that every route can return; the first one of each status is its example. */
@@ -41,6 +35,5 @@ export const COMMON_ERRORS = [
   API_ERRORS.headersTooLarge,
   API_ERRORS.internal,
   API_ERRORS.storeUnavailable,
-  API_ERRORS.viewBehind,
   API_ERRORS.identityProviderUnavailable,
 ];

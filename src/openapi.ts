@@ -1,7 +1,7 @@
 import { CloudEvent } from '@event-sourced/event-log/replay';
 import type { ApiDescription } from '@event-sourced/http';
 import { COMMON_ERRORS } from './errors.ts';
-import { NewPlant, Plant } from './plantRoutes.ts';
+import { ListedPlant, NewPlant, Plant } from './plantRoutes.ts';
 
 /** The parts of the OpenAPI document that no route defines. */
 export const API: ApiDescription = {
@@ -17,7 +17,7 @@ export const API: ApiDescription = {
     { name: 'plants', description: 'The plants of the token’s user.' },
     { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
   ],
-  schemas: [Plant, NewPlant, CloudEvent],
+  schemas: [Plant, NewPlant, ListedPlant, CloudEvent],
   errors: COMMON_ERRORS,
   token:
     'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `bin/plant-store token alice`; for the `audit` operations: `bin/plant-store token carol --scope audit`.',

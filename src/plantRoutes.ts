@@ -19,6 +19,21 @@ export const Plant = Type.Object(
 );
 const FERN = { name: 'Fern', tag: 'indoor' };
 
+/** The ID is only in a list on request, so that a list without `fields` has the shape of a plant. */
+export const ListedPlant = Type.Object(
+  {
+    id: Type.Optional(
+      Type.Unsafe<bigint>({
+        format: 'int64',
+        description:
+          'With `fields=id,name,tag`: its ID. `JSON.parse(text, (key, value, { source }) => (key === "id" ? BigInt(source) : value))` keeps all digits.',
+      }),
+    ),
+    ...Plant.properties,
+  },
+  { $id: 'ListedPlant', description: 'A plant in a list.' },
+);
+
 /** JSON has no 64-bit integers in TypeScript: a small ID is a `number`, a large one a `bigint`. */
 const Int64 = Type.Refine(
   Type.Unsafe<number | bigint>({
@@ -39,9 +54,21 @@ export const NewPlant = Type.Object(
   },
 );
 
+const FIELDS_WITH_ID = 'id,name,tag';
 const ListQuery = Type.Object({
   limit: Type.Optional(limitSchema('plants')),
-  after: Type.Optional(Type.String({ description: 'The cursor in the Link of the previous page. Opaque.' })),
+  after: Type.Optional(
+    Type.String({
+      description:
+        'The cursor in the Link of the previous page, or the `Log-Position` of an earlier list: only plants created since.',
+    }),
+  ),
+  fields: Type.Optional(
+    Type.Enum([FIELDS_WITH_ID], {
+      type: 'string',
+      description: 'What each plant has; without it, name and tag.',
+    }),
+  ),
 });
 
 const LogPosition = Type.String({
@@ -136,17 +163,22 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         tags: ['plants'],
         summary: 'List your plants, oldest first',
         description:
-          'The list has every plant that you have created on this instance, and every plant up to `Log-Position`, on any instance. Without `limit` it is streamed.',
+          'The list has every plant that you have created on this instance, and every plant up to `Log-Position`, on any instance. Without `limit` it is streamed. To keep in step, follow every `Link`, and then request `after=` the `Log-Position` of the last response: the plants created since, each once. That holds on any instance and after restarts, also if the list is empty. A list with `limit=0` has no plants, and the `Log-Position` of now.',
         querystring: ListQuery,
         headers: Type.Object({ 'Log-Position': Type.Optional(LogPosition) }),
         response: {
           200: json(
             'Your plants.',
-            { schema: Type.Array(Plant), example: [FERN, { name: 'Moss' }] },
+            { schema: Type.Array(ListedPlant), example: [FERN, { name: 'Moss' }] },
             { ...PLANT_HEADERS, Link },
           ),
         },
-        errors: [API_ERRORS.badPosition, API_ERRORS.tooManyLists, API_ERRORS.http11Required],
+        errors: [
+          API_ERRORS.badPosition,
+          API_ERRORS.tooManyLists,
+          API_ERRORS.viewBehind,
+          API_ERRORS.http11Required,
+        ],
         errorHeaders: PLANT_HEADERS,
       },
     },
@@ -156,13 +188,18 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       reply.header('log-position', formatLogPosition(logId, range.upTo)).type(JSON_TYPE);
       const limit = query.limit === undefined ? Number.POSITIVE_INFINITY : Number(query.limit);
       if (limit === 0) return '[]';
-      const first = await firstPage(user, { ...range, limit });
-      const next = await nextPage(user, first, { ...range, limit });
+      const pageQuery = { ...range, limit, withIds: query.fields !== undefined };
+      const first = await firstPage(user, pageQuery);
+      const next = await nextPage(user, first, pageQuery);
+      const fields = query.fields === undefined ? '' : `&fields=${query.fields}`;
       if (next !== undefined)
-        reply.header('link', `<plants?limit=${limit}&after=${formatLogPosition(logId, next)}>; rel="next"`);
+        reply.header(
+          'link',
+          `<plants?limit=${limit}&after=${formatLogPosition(logId, next)}${fields}>; rel="next"`,
+        );
       if (first.count === limit || !first.hasMore) return `[${first.plants}]`;
       if (method === 'HEAD') return Readable.from([]);
-      return Readable.from(jsonArray(user, first, { ...range, limit }), { highWaterMark: 0 });
+      return Readable.from(jsonArray(user, first, pageQuery), { highWaterMark: 0 });
     },
   );
 

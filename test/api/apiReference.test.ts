@@ -24,11 +24,24 @@ test.each(['TEXT/HTML', 'text/*', 'application/json;q=0.5, text/html'])(
 );
 
 test.each([['*/*'], ['application/json'], [''], ['text/html;q=0'], ['text/htmlx'], ['text/html;q=0.1, */*']])(
-  '/ is 404 to a client that accepts %j',
+  '/ links to the OpenAPI document for a program that accepts %j, also without pages',
   async (accept) => {
-    const response = await fetch(await serve(), { headers: { accept }, redirect: 'manual' });
-    expect(response.headers.has('content-security-policy')).toBe(false);
-    await refusedWith(40401, response);
+    for (const pages of [true, false]) {
+      const url = await serve(pages);
+      const response = await fetch(url, { headers: { accept }, redirect: 'manual' });
+      expect([response.status, response.headers.get('vary')]).toEqual([200, 'Accept']);
+      expect(await response.json()).toEqual({ title: 'Plant store API', openapi: 'openapi.json' });
+      const links = (response.headers.get('link') ?? '').split(', ');
+      expect(links).toEqual([
+        '<openapi.json>; rel="service-desc"; type="application/json"',
+        ...(pages ? ['<docs>; rel="service-doc"; type="text/html"'] : []),
+      ]);
+      for (const link of links) {
+        const [, target = '', type = ''] = /^<(.*)>;.* type="(.*)"$/.exec(link) ?? [];
+        const linked = await fetch(new URL(target, response.url));
+        expect([linked.status, linked.headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`]);
+      }
+    }
   },
 );
 
@@ -75,7 +88,7 @@ test.each(['/docs', '/docs/style.css', '/openapi.json'])('%s is the same in each
   expect(await get('identity')).toEqual([null, 'Accept-Encoding', text]);
 });
 
-test.each(['/', '/docs', '/docs/style.css', '/audit', '/audit/style.css'])(
+test.each(['/docs', '/docs/style.css', '/audit', '/audit/style.css'])(
   'without pages, %s is 404 also to a browser',
   async (path) => {
     await refusedWith(40401, await fetch(`${await serve(false)}${path}`, { headers: { accept: BROWSER } }));

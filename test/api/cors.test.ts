@@ -12,7 +12,8 @@ const shut = await serviceOfFile({ MERKLE_TREE: 'on' });
 const preflightOf = (origin: string, method = 'POST') => ({
   origin,
   'access-control-request-method': method,
-  'access-control-request-headers': 'authorization,content-type,last-event-id,log-position',
+  'access-control-request-headers':
+    'authorization,content-type,idempotency-key,if-none-match,last-event-id,log-position,prefer',
 });
 const options = (url: string, headers: Record<string, string>) => fetch(url, { method: 'OPTIONS', headers });
 const permissions = ({ headers }: Response): string[] =>
@@ -38,7 +39,9 @@ describe('with CORS_ORIGINS', () => {
       expect(response.headers.get('access-control-allow-origin')).toBe(origin);
       expect(listed(response, 'access-control-allow-methods')).toEqual(['get', 'head', 'post']);
       expect(listed(response, 'access-control-allow-headers')).toEqual(
-        'authorization content-type last-event-id log-position traceparent'.split(' '),
+        'authorization content-type idempotency-key if-none-match last-event-id log-position prefer traceparent'.split(
+          ' ',
+        ),
       );
       expect(response.headers.get('access-control-allow-credentials')).toBeNull();
 
@@ -50,7 +53,7 @@ describe('with CORS_ORIGINS', () => {
         expect(one.headers.get('access-control-allow-origin')).toBe(origin);
         expect(listed(one, 'vary')).toContain('origin');
         expect(listed(one, 'access-control-expose-headers')).toEqual(
-          'checkpoint content-disposition link log-position ratelimit-limit ratelimit-remaining ratelimit-reset request-id retry-after'.split(
+          'checkpoint content-disposition link log-position ratelimit-limit ratelimit-remaining ratelimit-reset request-id retry-after www-authenticate'.split(
             ' ',
           ),
         );
@@ -88,7 +91,10 @@ describe('with CORS_ORIGINS', () => {
       expect(response.status).toBe(status);
       await refusalIn(response);
       expect(response.headers.get('access-control-allow-origin')).toBe(allowed);
-      if (allowed) expect(listed(response, 'access-control-expose-headers')).toContain('request-id');
+      if (allowed)
+        expect(listed(response, 'access-control-expose-headers')).toEqual(
+          expect.arrayContaining(['request-id', 'www-authenticate']),
+        );
     }
   });
 

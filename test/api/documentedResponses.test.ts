@@ -86,7 +86,7 @@ test.each([...OPERATIONS, ['GET', '/tile/0/x000/000', ''], ['HEAD', '/plants', '
 );
 
 const IN_EVENTS = 'the parameters are after, user, id, type, since, until, limit, order, before.';
-const IN_PLANTS = 'the parameters are limit, after.';
+const IN_PLANTS = 'the parameters are limit, after, fields.';
 
 test.each([
   ['/events?User=alice&limit=2', `User is not a parameter; ${IN_EVENTS}`],
@@ -107,6 +107,26 @@ test.each([
   ['/proofs/plants?user=', 'id is required; user must be 1 to 255 characters without control characters.'],
 ])('GET %s is 40004: %s', async (path, message) => {
   expect(await refusedWith(40004, await request(url, 'audit', path))).toBe(message);
+});
+
+test.each([
+  ['/plants?limit=x&foo=1', ['foo', 'limit']],
+  ['/plants?=1', ['']],
+  [
+    `/plants?${'\u{1F331}'.repeat(40)}a=1&x${'\u{1F331}'.repeat(40)}=1`,
+    ['\u{1F331}'.repeat(32), `x${'\u{1F331}'.repeat(31)}\ufffd`],
+  ],
+  [
+    `/events?${[1, 2, 3, 4, 5, 6, 7, 8].map((digit) => `p${digit}`).join('&')}&limit=x`,
+    [1, 2, 3, 4, 5, 6, 7, 8].map((digit) => `p${digit}`),
+  ],
+  ['/events?since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z', ['since']],
+  ['/events?user=nobody', ['user']],
+  ['/events?before=1', ['before']],
+  ['/proofs/plants?user=', ['id', 'user']],
+])('the details of 40004 name the parameters: GET %s', async (path, fields) => {
+  const { error, details = [] } = await refusalIn(await request(url, 'audit', path));
+  expect([error, details.map(({ field }) => field)]).toEqual([40004, fields]);
 });
 
 test.each(['/health/live', '/health/ready', '/openapi.json', '/docs', '/audit'])(

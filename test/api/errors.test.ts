@@ -23,7 +23,6 @@ const postOfFern = async (user: string, fields = ''): Promise<string> =>
   'Content-Type: application/json\r\nContent-Length: 22\r\n\r\n{"id":1,"name":"Fern"}';
 
 test.each([
-  ['GET', '/'],
   ['GET', '/nothing'],
   ['PROPFIND', '/nothing'],
   ['OPTIONS', '/nothing'],

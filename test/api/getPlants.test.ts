@@ -72,6 +72,72 @@ describe('limit', () => {
   });
 });
 
+describe('fields=id,name,tag', () => {
+  const FIELDS = 'fields=id,name,tag';
+  const LIMITS = [2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n + 1n, 0n];
+
+  test('returns each plant with its exact ID, as an integer, with any limit and cursor', async () => {
+    const grace = as('grace');
+    for (const id of LIMITS) await grace.create(id, { name: `Fern ${id}`, ...(id === 0n && { tag: '' }) });
+    await as('mallory').create(1, { name: 'Oak' });
+    const texts = LIMITS.map((id) => `{"id":${id},"name":"Fern ${id}"${id === 0n ? ',"tag":""' : ''}}`);
+    const list = await grace.get(`?${FIELDS}`);
+    expect(await list.text()).toBe(`[${texts.join()}]`);
+    expect(await (await grace.get()).text()).not.toContain('"id"');
+    const page = await grace.get(`?limit=3&${FIELDS}`);
+    expect(await page.text()).toBe(`[${texts.slice(0, 3).join()}]`);
+    const [, target = ''] = /^<(.*)>; rel="next"$/.exec(page.headers.get('link') ?? '') ?? [];
+    const next = await grace.get(new URL(target, page.url).search);
+    expect([await next.text(), next.headers.get('link')]).toEqual([`[${texts[3]}]`, null]);
+    expect(await (await grace.get(`?limit=0&${FIELDS}`)).text()).toBe('[]');
+  });
+
+  test('also returns them in a streamed list', async () => {
+    const response = await alice.get(`?${FIELDS}`);
+    const plants = (await response.json()) as { id: number; name: string }[];
+    expect(plants.map(({ name }) => name)).toEqual(names);
+    expect(plants.map(({ id }) => `Fern ${id}`)).toEqual(names);
+  });
+
+  test.each([
+    '',
+    'id',
+    'name,tag',
+    'id,name',
+    'id,name,tag,',
+    'id,id,name,tag',
+    'ID,name,tag',
+    'id,%20name,tag',
+  ])('cannot be %j', async (fields) => {
+    const response = await bob.get(`?fields=${fields}`);
+    expect(await refusedWith(40004, response)).toBe('fields must be "id,name,tag".');
+  });
+
+  test('must be given once', async () => {
+    expect(await refusedWith(40004, await bob.get(`?${FIELDS}&${FIELDS}`))).toBe(
+      'fields must be given once.',
+    );
+  });
+});
+
+describe('a client that keeps in step', () => {
+  test.each([
+    ['a streamed list', ''],
+    ['an empty list', '?after={now}'],
+    ['a page that ends with the last plant', `?limit=${MANY}`],
+    ['limit=0', '?limit=0'],
+  ])('continues with the Log-Position of %s', async (_, query) => {
+    const now = positionIn(await alice.get('?limit=0'));
+    const last = await alice.get(query.replace('{now}', now));
+    expect(last.headers.get('link')).toBeNull();
+    await last.text();
+    const after = `?after=${positionIn(last)}`;
+    expect(await namesIn(await alice.get(after))).toEqual([]);
+    await as('mallory').create(1, { name: 'Oak' });
+    expect(await namesIn(await alice.get(after))).toEqual([]);
+  });
+});
+
 describe('following the Links', () => {
   test.each([3, 500, 700])('of pages of %i returns every plant once, and ends', async (limit) => {
     // One plant at a time is a request each: Bob's plants are enough for that.
@@ -177,7 +243,7 @@ test.each(['limit=5&limit=6', 'limit=5&limit=5', 'limit=5&limit=', 'after=0&afte
   },
 );
 
-test.each(['', '?limit=0', '?limit=700'])(
+test.each(['', '?limit=0', '?limit=700', '?limit=700&fields=id,name,tag'])(
   'HEAD responds like GET, without the body: /plants%s',
   async (query) => {
     const get = await alice.get(query);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { cloudEventLeaf } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
 import { leafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
@@ -5,6 +7,7 @@ import { openInclusionProof } from '../../packages/transparency-log/src/notes/pr
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint, toVerifierKey } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
+import { ROOT } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as } = await serviceOfFile({ MERKLE_TREE: 'on' });
@@ -85,7 +88,7 @@ describe('the document', () => {
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
-  test('defines the schemas Plant, NewPlant, CloudEvent and Error', () => {
+  test('defines the schemas Plant, NewPlant, ListedPlant, CloudEvent and Error', () => {
     const text = expect.objectContaining({ type: 'string' });
     const integer = (format: string) => expect.objectContaining({ type: 'integer', format });
     const object = (required: string[], properties: object) =>
@@ -93,13 +96,22 @@ describe('the document', () => {
     expect(document.components.schemas).toEqual({
       Plant: object(['name'], { name: text, tag: text }),
       NewPlant: object(['id', 'name'], { id: integer('int64'), name: text, tag: text }),
+      ListedPlant: object(['name'], { id: integer('int64'), name: text, tag: text }),
       CloudEvent: object(['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'], {
         ...Object.fromEntries(TEXT_ATTRIBUTES.map((name) => [name, text])),
         time: expect.objectContaining({ type: 'string', format: 'date-time' }),
         data: expect.anything(),
         schemaversion: expect.objectContaining({ type: 'integer' }),
       }),
-      Error: object(['error', 'message'], { error: integer('int32'), message: text }),
+      Error: object(['error', 'message'], {
+        error: integer('int32'),
+        message: text,
+        details: expect.objectContaining({
+          type: 'array',
+          maxItems: 8,
+          items: object(['field', 'message'], { field: text, message: text }),
+        }),
+      }),
     });
   });
 
@@ -114,6 +126,7 @@ describe('the document', () => {
     expect(get.parameters).toEqual([
       parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
       parameter('query', 'after', { type: 'string' }),
+      parameter('query', 'fields', { type: 'string', enum: ['id,name,tag'] }),
       parameter('header', 'Log-Position', { type: 'string' }),
     ]);
     const texts = ['after', 'user', 'id', 'type', 'since', 'until'];
@@ -132,7 +145,10 @@ describe('the document', () => {
       expect(Object.keys(success?.headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
       expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '429', '500', '503']));
       for (const [status, { headers, content }] of Object.entries(refusals)) {
-        const example = { error: expect.any(Number), message: expect.stringMatching(/\.$/) };
+        const example = expect.objectContaining({
+          error: expect.any(Number),
+          message: expect.stringMatching(/\.$/),
+        });
         expect(content).toEqual({ 'application/json': { schema: ref('Error'), example } });
         expect(JSON.stringify(content)).toContain(`"error":${status}`);
         expect(Object.keys(headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
@@ -143,7 +159,7 @@ describe('the document', () => {
         expect(Object.keys(refusals[status]?.headers ?? {})).toContain('Retry-After');
     }
     expect(post.responses[200].content).toMatchObject({ 'application/json': { schema: ref('Plant') } });
-    const list = { type: 'array', items: ref('Plant') };
+    const list = { type: 'array', items: ref('ListedPlant') };
     expect(get.responses[200].content).toMatchObject({ 'application/json': { schema: list } });
     const contentMediaType = 'application/x-ndjson';
     expect(replay.responses[200].content).toMatchObject({
@@ -153,6 +169,23 @@ describe('the document', () => {
       'text/event-stream': { schema: { type: 'string' } },
     });
     for (const { responses } of [get, post]) expect(responses).not.toHaveProperty('403');
+  });
+
+  test('has 50302 at the operations that docs/errors.md names', () => {
+    const with50302 = operations.filter(({ responses }) =>
+      JSON.stringify(responses[503]).includes('(50302)'),
+    );
+    expect(with50302.map(({ operationId }) => operationId).sort()).toEqual([
+      'getCheckpoint',
+      'getEntries',
+      'getPartialEntries',
+      'getPartialTile',
+      'getTile',
+      'listPlants',
+      'provePlant',
+    ]);
+    const errors = readFileSync(join(ROOT, 'docs/errors.md'), 'utf8');
+    expect(errors).toMatch(/^\| 50302 \| lists, `GET \/checkpoint`, `\/tile\/…`, receipts \|/m);
   });
 
   test('has examples at each operation', () => {

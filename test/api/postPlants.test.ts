@@ -1,4 +1,4 @@
-import { refusedWith } from '@event-sourced/testing/refusal';
+import { refusalIn, refusedWith } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { leafText, MAX_LEAF_BYTES } from '../../packages/transparency-log/src/entries/leaf.ts';
@@ -113,8 +113,15 @@ test.each([
 });
 
 test('40002 names all invalid fields', async () => {
-  const message = await refusedWith(40002, await as('alice of faults').post('{"name":5,"tag":null}'));
-  expect(message).toBe('id is required; name must be a string; tag must be a string.');
+  const { error, message, details } = await refusalIn(
+    await as('alice of faults').post('{"name":5,"tag":null}'),
+  );
+  expect([error, message]).toEqual([40002, 'id is required; name must be a string; tag must be a string.']);
+  expect(details).toEqual([
+    { field: 'id', message: 'is required' },
+    { field: 'name', message: 'must be a string' },
+    { field: 'tag', message: 'must be a string' },
+  ]);
 });
 
 // packages/http/test/exactJson.test.ts has more of them.

@@ -148,7 +148,7 @@ problems  none
     inView(
       dir,
       `UPDATE plants SET plant = '{"name":"${evil}"}' WHERE position = 1;
-       INSERT INTO plants VALUES ('mallory${evil}', 9, '{}')`,
+       INSERT INTO plants VALUES ('mallory${evil}', 9, 9, '{}')`,
     );
     const [words, json] = [await verify({ DATA_DIR: dir }), await verify({ DATA_DIR: dir }, '--json')];
     const stderr = 'verification failed: 2 problems\n';
@@ -164,7 +164,7 @@ problems  none
     const { problems } = JSON.parse(json.stdout);
     expect(problems[0]).toEqual({
       position: '1',
-      problem: `the view plantsByUser has a wrong row: user alice, position 1, plant {"name":"${evil}"}; according to the log, it has plant {"name":"Fern","tag":"indoor"}`,
+      problem: `the view plantsByUser has a wrong row: user alice, position 1, id 1, plant {"name":"${evil}"}; according to the log, it has plant {"name":"Fern","tag":"indoor"}`,
     });
   });
 });

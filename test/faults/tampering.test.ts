@@ -115,13 +115,13 @@ const isNotValid = (position: number, part: 'data' | 'metadata'): string =>
   `position ${position}: its ${part} is not valid for a PlantCreated`;
 
 const differs = (position: number, user: string, byLog: string, inView: string): string =>
-  `position ${position}: the view plantsByUser has a wrong row: user ${user}, position ${position}, plant ${inView}; according to the log, it has plant ${byLog}`;
+  `position ${position}: the view plantsByUser has a wrong row: user ${user}, position ${position}, id ${PLANTS[position - 1]?.[1]}, plant ${inView}; according to the log, it has plant ${byLog}`;
 
 const lacksRow = (position: number, user: string, plant: string): string =>
-  `position ${position}: the view plantsByUser lacks a row that follows from the log: user ${user}, position ${position}, plant ${plant}`;
+  `position ${position}: the view plantsByUser lacks a row that follows from the log: user ${user}, position ${position}, id 1, plant ${plant}`;
 
 const hasRow = (position: number, user: string): string =>
-  `position ${position}: the view plantsByUser has a row that does not follow from the log: user ${user}, position ${position}, plant ${printable(JSON.stringify(PLANTS[position - 1]?.[2]))}`;
+  `position ${position}: the view plantsByUser has a row that does not follow from the log: user ${user}, position ${position}, id ${PLANTS[position - 1]?.[1]}, plant ${printable(JSON.stringify(PLANTS[position - 1]?.[2]))}`;
 
 const unknownCheckpoint = (position: number): string =>
   `position ${position}: the checkpoint of the view plantsByUser names an event that the log does not have`;

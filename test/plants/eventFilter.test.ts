@@ -77,7 +77,7 @@ test('a filter starts at the beginning, without a limit, unless the query has ot
 
 test('since later than until is rejected, with the names of the parameters', () => {
   const query = { since: '2026-03-01T12:00:00.001Z', until: '2026-03-01T13:00:00+01:00' };
-  expect(() => filterOf(query)).toThrow(new BadFilter('since must not be later than until.'));
+  expect(() => filterOf(query)).toThrow(new BadFilter('since', 'must not be later than until'));
   expect(() => filterOf(query, (part) => `--${part}`)).toThrow('--since must not be later than --until.');
   expect(() => filterOf({ ...query, since: '2026-03-01T12:00:00Z' })).not.toThrow();
 });

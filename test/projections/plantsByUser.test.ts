@@ -64,6 +64,26 @@ describe('plants, partly saved,', () => {
   });
 });
 
+test('plants are returned with their exact IDs on request, and without them after that', () => {
+  const largest = 2n ** 63n - 1n;
+  const long = 'ü'.repeat(2_000);
+  const events = [
+    created(1, 'alice', 'Fern', 'indoor', largest),
+    created(2, 'bob', 'Oak'),
+    created(3, 'alice', long, undefined, -1n),
+  ];
+  const filledView = view(events, 2);
+  const query = { after: START, upTo: 3n, limit: 9 };
+  const withIds = `{"id":${largest},"name":"Fern","tag":"indoor"},{"id":-1,"name":"${long}"}`;
+  const withoutIds = `{"name":"Fern","tag":"indoor"},{"name":"${long}"}`;
+  for (const [plants, page] of [
+    [withIds, { ...query, withIds: true }],
+    [withoutIds, query],
+    [withIds, { ...query, withIds: true }],
+  ] as const)
+    expect(filledView.readPage('alice', page)).toMatchObject({ plants, count: 2, last: 3n });
+});
+
 describe('large plants, partly saved,', () => {
   const LARGEST_PLANT = 60 * 1024;
   const NAMES = Array.from({ length: 60 }, (_, i) => `${i} ${'ü'.repeat(i < 20 || i >= 50 ? 3 : 30_000)}`);

@@ -1,5 +1,6 @@
 import { BadPosition, StreamDeleted } from '@event-sourced/event-log';
-import { BadFilter, UnknownUser } from '@event-sourced/event-log/replay';
+import { BadFilter } from '@event-sourced/event-log/replay';
+import { ViewBehind } from '@event-sourced/event-log/views';
 import { entry, HTTP_ERRORS, RETRY } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
 import {
@@ -11,7 +12,14 @@ import {
 /** The errors of the routes, for the error entries of the app. `noun` is the name of an entity. */
 export function auditErrors(noun: string) {
   return {
-    invalidQuery: { ...HTTP_ERRORS.invalidQuery, causes: [BadFilter, UnknownUser] },
+    invalidQuery: {
+      ...HTTP_ERRORS.invalidQuery,
+      causes: [BadFilter],
+      details: (error: Error) => {
+        const { field, problem } = error as BadFilter;
+        return [{ field, message: problem }];
+      },
+    },
     badPosition: entry(40005, 'a position is invalid, or belongs to another log', {
       causes: [BadPosition],
       example: 'Log-Position is a position of another log.',
@@ -25,6 +33,11 @@ export function auditErrors(noun: string) {
     eventLost: entry(50002, `the log no longer has the event that created this ${noun}`, {
       causes: [LogContradictsTree, StreamDeleted],
       message: `The log no longer has the event that created this ${noun}. The service has logged it for its operators.`,
+    }),
+    viewBehind: entry(50302, `the list of ${noun}s or the Merkle tree is not up to date yet; retry`, {
+      causes: [ViewBehind],
+      headers: RETRY,
+      example: 'The Merkle tree is being rebuilt; retry.',
     }),
     logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
       causes: [LogContradictsCheckpoint],

@@ -4,6 +4,18 @@ import { type InFlight, TooManyInFlight } from './inFlight.ts';
 import { RateLimitExceeded } from './rateLimit.ts';
 import { IdentityProviderUnavailable, InvalidToken } from './tokens/tokenVerifier.ts';
 
+/** The maximum number of fields in an error. */
+export const MAX_FIELDS = 8;
+
+const FieldError = Type.Object({
+  field: Type.String({
+    description:
+      'The name of the field of the body, or of the query parameter, cut to 64 characters; empty for the whole body.',
+  }),
+  message: Type.String({ description: 'What is wrong, to be shown beside the field.' }),
+});
+export type FieldError = Static<typeof FieldError>;
+
 /** The body of every 4xx and 5xx response. */
 export const ErrorBody = Type.Object(
   {
@@ -12,6 +24,13 @@ export const ErrorBody = Type.Object(
       description: 'The status × 100 + a number that identifies the cause. Codes never change.',
     }),
     message: Type.String({ description: 'A human-readable explanation.' }),
+    details: Type.Optional(
+      Type.Array(FieldError, {
+        minItems: 1,
+        maxItems: MAX_FIELDS,
+        description: 'Only for 40002 and 40004: the invalid fields, each once.',
+      }),
+    ),
   },
   { $id: 'Error' },
 );
@@ -32,15 +51,18 @@ export type ErrorEntry = Readonly<{
   /** The thrown errors: classes, or the `code` of errors of Node, Fastify and its plugins. */
   causes: readonly (ErrorClass | string)[];
   headers: Readonly<Record<string, HeaderValue>>;
+  /** The invalid fields that the thrown error names. */
+  details?: { format(error: Error): readonly FieldError[] }['format'];
+  exampleDetails?: readonly FieldError[];
 }>;
 export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
 
-type More = Partial<Pick<ErrorEntry, 'causes' | 'headers' | 'message'>> & { example?: string };
+type More = Partial<Omit<ErrorEntry, 'code' | 'description' | 'isExample'>> & { example?: string };
 
 /** Creates an entry. Without a message or an example, its message is its description. */
 export function entry(code: number, description: string, more: More = {}): ErrorEntry {
-  const { causes = [], headers = {}, example, message = example ?? sentence(description) } = more;
-  return { code, description, message, isExample: example !== undefined, causes, headers };
+  const { causes = [], headers = {}, example, message = example ?? sentence(description), ...details } = more;
+  return { code, description, message, isExample: example !== undefined, causes, headers, ...details };
 }
 
 export function sentence(text: string): string {
@@ -52,11 +74,13 @@ export const RETRY = { 'Retry-After': '1' };
 /** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
 export const HTTP_ERRORS = {
   notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
-  invalidBody: entry(40002, 'the body is invalid; the message names the fields and their rules', {
+  invalidBody: entry(40002, 'the body is invalid; details names the fields and their rules', {
     example: 'name must be a string.',
+    exampleDetails: [{ field: 'name', message: 'must be a string' }],
   }),
   invalidQuery: entry(40004, 'the query is invalid, or has an unknown parameter', {
     example: 'page is not a parameter; the parameters are limit, after.',
+    exampleDetails: [{ field: 'page', message: 'is not a parameter' }],
   }),
   malformedHttp: entry(40006, 'malformed HTTP'),
   malformedUrl: entry(40007, 'the URL is malformed', { causes: ['FST_ERR_BAD_URL'] }),
@@ -145,10 +169,17 @@ export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: number;
   readonly headers: Record<string, string>;
-  constructor(entry: ErrorEntry, message = entry.message, headers: Record<string, string> = {}) {
+  readonly details: readonly FieldError[] | undefined;
+  constructor(
+    entry: ErrorEntry,
+    message = entry.message,
+    headers: Record<string, string> = {},
+    details?: readonly FieldError[],
+  ) {
     super(message);
     this.code = entry.code;
     this.headers = headers;
+    this.details = details;
   }
 }
 
@@ -160,7 +191,7 @@ export function errorResponse(
   error: unknown,
   fallback: ErrorEntry = HTTP_ERRORS.internal,
 ): ErrorResponse {
-  if (error instanceof HttpError) return toResponse(error.code, error.message, error.headers);
+  if (error instanceof HttpError) return toResponse(error.code, error.message, error.headers, error.details);
   const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
   const entry = Object.values(entries).find(({ causes }) =>
     causes.some((cause) => (typeof cause === 'string' ? code === cause : error instanceof cause)),
@@ -173,9 +204,15 @@ export function errorResponse(
     typeof value === 'string' ? value : value(error as Error),
   ]);
   const message = entry.isExample ? (error as Error).message : entry.message;
-  return toResponse(entry.code, message, Object.fromEntries(headers));
+  return toResponse(entry.code, message, Object.fromEntries(headers), entry.details?.(error as Error));
 }
 
-function toResponse(code: number, message: string, headers: Record<string, string> = {}): ErrorResponse {
-  return { status: Math.floor(code / 100), body: { error: code, message }, headers };
+function toResponse(
+  code: number,
+  message: string,
+  headers: Record<string, string> = {},
+  details?: readonly FieldError[],
+): ErrorResponse {
+  const body = { error: code, message, ...(details && { details: [...details] }) };
+  return { status: Math.floor(code / 100), body, headers };
 }

@@ -1,5 +1,6 @@
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema } from 'fastify';
+import Negotiator from 'negotiator';
 import { type TSchema, Type } from 'typebox';
 import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
 import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
@@ -61,7 +62,8 @@ function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Respon
     .join('; ');
   const names = causes.flatMap((cause) => Object.keys(cause.headers));
   const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
-  const example = { error: first.code, message: first.message };
+  const { code: error, message, exampleDetails: details } = first;
+  const example = { error, message, ...(details && { details }) };
   return {
     description: sentence(description),
     headers: { ...own, ...headers },
@@ -80,8 +82,20 @@ export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   token: string;
 };
 
-/** Serves /openapi.json, generated from the schemas that validate requests. */
-export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): Promise<void> {
+/** RFC 8288 and RFC 8631. */
+const DESCRIPTION_LINK = '<openapi.json>; rel="service-desc"; type="application/json"';
+const REFERENCE_LINK = '<docs>; rel="service-doc"; type="text/html"';
+const HTML = 'text/html';
+
+/**
+ * Serves /openapi.json, generated from the schemas that validate requests, and `/`, which links to it, and redirects
+ * browsers to the API reference if the service has one.
+ */
+export async function serveOpenapi(
+  app: FastifyInstance,
+  api: ApiDescription,
+  { hasReference = false } = {},
+): Promise<void> {
   await app.register(swagger, {
     stripBasePath: false, // the plugin cannot read a relative server URL
     openapi: {
@@ -104,6 +118,14 @@ export async function serveOpenapi(app: FastifyInstance, api: ApiDescription): P
   app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) => {
     document ??= encodeContent(Buffer.from(JSON.stringify(app.swagger())), type);
     return reply.type(type).send(chooseContent(request, reply, await document));
+  });
+  const link = hasReference ? `${DESCRIPTION_LINK}, ${REFERENCE_LINK}` : DESCRIPTION_LINK;
+  app.get('/', { schema: { hide: true } }, async (request, reply) => {
+    reply.header('vary', 'Accept');
+    // The first of equal media types wins: a client that accepts everything is not a browser.
+    const isBrowser = new Negotiator(request).mediaType(['application/json', HTML]) === HTML;
+    if (hasReference && isBrowser) return reply.redirect('docs');
+    return reply.header('link', link).send({ title: api.info.title, openapi: 'openapi.json' });
   });
 }
 

@@ -60,6 +60,7 @@ export async function httpServer(options: Options) {
     ...Object.keys(RATE_LIMIT_HEADERS),
     'Request-Id',
     'Retry-After',
+    'WWW-Authenticate',
     ...corsFields.exposed,
   ].sort();
   const app = Fastify({

@@ -2,21 +2,16 @@ import type { FastifySchemaCompiler } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
-import { HTTP_ERRORS, HttpError } from './errors.ts';
+import { type FieldError, HTTP_ERRORS, HttpError, MAX_FIELDS } from './errors.ts';
 
 /** The query of a route without parameters. */
 export const NO_PARAMETERS = Type.Object({});
-/** The maximum number of unknown parameters in a message; of other problems, TypeBox reports eight. */
-const MAX_UNKNOWN = 8;
-/** The maximum length, in a message, of a name that a client has sent. */
+/** The maximum length, in an error, of a name that a client has sent. */
 const MAX_NAME_LENGTH = 64;
 
-/** A field, and the end of the sentence about it. */
-type Problem = readonly [field: string, rule: string];
-
 /**
- * Validates with TypeBox, without coercion. A query must not have unknown parameters. The message names the first
- * invalid fields with their rules and, if a parameter is unknown, the parameters that exist.
+ * Validates with TypeBox, without coercion. A query must not have unknown parameters. The error names the first invalid
+ * fields with their rules; if a parameter is unknown, its message also names the parameters that exist.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const compiled = Compile(schema);
@@ -26,38 +21,47 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const entry = httpPart === 'body' ? HTTP_ERRORS.invalidBody : HTTP_ERRORS.invalidQuery;
   return (value: unknown) => {
     const names = isQuery ? Object.keys(value as object) : [];
-    const unknown = names.filter((name) => !known.includes(name)).slice(0, MAX_UNKNOWN);
+    const unknown = names.filter((name) => !known.includes(name));
     if (unknown.length === 0 && compiled.Check(value)) return { value };
-    const problems: Problem[] = unknown.map((name) => [shown(name), 'is not a parameter']);
-    for (const problem of compiled.Errors(value).flatMap(isQuery ? queryProblems : bodyProblems))
-      if (!problems.some(([field]) => field === problem[0])) problems.push(problem);
-    const sentences = problems.map((problem) => problem.join(' '));
+    const details: FieldError[] = [];
+    const add = (found: readonly FieldError[]) => {
+      for (const one of found)
+        if (details.length < MAX_FIELDS && !details.some(({ field }) => field === one.field))
+          details.push(one);
+    };
+    add(unknown.map((name) => ({ field: shortened(name), message: 'is not a parameter' })));
+    add(compiled.Errors(value).flatMap(isQuery ? queryErrors : bodyErrors));
+    const noun = isQuery ? 'An empty name' : 'The body';
+    const sentences = details.map(({ field, message }) => `${field || noun} ${message}`);
     if (unknown.length > 0) sentences.push(existing);
-    return { error: new HttpError(entry, `${sentences.join('; ')}.`) };
+    return { error: new HttpError(entry, `${sentences.join('; ')}.`, {}, details) };
   };
 };
 
-function shown(name: string): string {
-  return name.slice(0, MAX_NAME_LENGTH).toWellFormed() || 'An empty name';
+function shortened(name: string): string {
+  return name.slice(0, MAX_NAME_LENGTH).toWellFormed();
 }
 
 /** Parameters are text: one of another type was repeated, and is an array. */
-function queryProblems(error: TLocalizedValidationError): Problem[] {
-  if (error.keyword === 'type') return [[error.instancePath.slice(1), 'must be given once']];
-  return bodyProblems(error);
+function queryErrors(error: TLocalizedValidationError): FieldError[] {
+  if (error.keyword === 'type')
+    return [{ field: error.instancePath.slice(1), message: 'must be given once' }];
+  return bodyErrors(error);
 }
 
-function bodyProblems({ keyword, params, instancePath, message }: TLocalizedValidationError): Problem[] {
-  const field = instancePath.slice(1) || 'The body';
+function bodyErrors({ keyword, params, instancePath, message }: TLocalizedValidationError): FieldError[] {
+  const field = instancePath.slice(1);
   switch (keyword) {
     case 'required':
-      return params.requiredProperties.map((name) => [name, 'is required']);
-    case 'enum':
-      return [[field, `must be ${params.allowedValues.map((value) => JSON.stringify(value)).join(' or ')}`]];
+      return params.requiredProperties.map((name) => ({ field: name, message: 'is required' }));
+    case 'enum': {
+      const allowed = params.allowedValues.map((value) => JSON.stringify(value));
+      return [{ field, message: `must be ${allowed.join(' or ')}` }];
+    }
     case 'type':
-      return [[field, `must be ${NOUNS[params.type as string] ?? `a ${params.type}`}`]];
+      return [{ field, message: `must be ${NOUNS[params.type as string] ?? `a ${params.type}`}` }];
     default:
-      return [[field, message]];
+      return [{ field, message }];
   }
 }
 

@@ -41,6 +41,7 @@ export function checkpointRoutes(
         response: { 200: text('A checkpoint (C2SP tlog-checkpoint).', examples.checkpoint) },
         errors: [
           errors.insufficientScope,
+          errors.viewBehind,
           errors.logContradictsCheckpoint,
           errors.checkpointFileUnusable,
           errors.notYetCosigned,

@@ -71,6 +71,7 @@ export function eventSchema(
         ...errors.invalidQuery,
         description: 'since is later than until, or the log has no event of the user',
         message: 'since must not be later than until.',
+        exampleDetails: [{ field: 'since', message: 'must not be later than until' }],
       },
       {
         ...errors.badPosition,

@@ -42,8 +42,8 @@ export type OrderedEventQuery = Static<ReturnType<typeof orderedEventQuery>>;
 export function isDescending({ order, after, before }: OrderedEventQuery): boolean {
   const descending = order === 'descending';
   if (descending && after !== undefined)
-    throw new BadFilter('after cannot be combined with order=descending.');
-  if (!descending && before !== undefined) throw new BadFilter('before requires order=descending.');
+    throw new BadFilter('after', 'cannot be combined with order=descending');
+  if (!descending && before !== undefined) throw new BadFilter('before', 'requires order=descending');
   return descending;
 }
 

@@ -53,6 +53,7 @@ export function receiptRoute(app: FastifyInstance, options: TreeOptions): void {
           errors.unknownEntity,
           tooManyInFlight(receipts),
           errors.eventLost,
+          errors.viewBehind,
           errors.logContradictsCheckpoint,
           errors.checkpointFileUnusable,
         ],

@@ -48,13 +48,19 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     ...FOR_AUDITORS,
     description: `At level 0, the hashes of entries; at higher levels, the hashes of tiles of the level below. ${PATHS}`,
     response: { 200: bytes('Up to 256 hashes of 32 bytes.') },
-    errors: [errors.insufficientScope, errors.noSuchTile, tooManyInFlight(tiles)],
+    errors: [errors.insufficientScope, errors.noSuchTile, errors.viewBehind, tooManyInFlight(tiles)],
   };
   const entries = {
     ...FOR_AUDITORS,
     description: `The entries from which the hashes of a tile of level 0 are computed. ${PATHS}`,
     response: { 200: bytes('Up to 256 entries, each preceded by its length in two bytes.', ENTRY_HEADERS) },
-    errors: [errors.insufficientScope, errors.noSuchTile, errors.http11Required, tooManyInFlight(bundles)],
+    errors: [
+      errors.insufficientScope,
+      errors.noSuchTile,
+      errors.viewBehind,
+      errors.http11Required,
+      tooManyInFlight(bundles),
+    ],
   };
   const describe = (operationId: string, summary: string, params: Fields) => ({
     operationId,

@@ -52,9 +52,16 @@ export const eventQuery = (
   });
 export type EventQuery = Static<ReturnType<typeof eventQuery>>;
 
-/** The filters contradict each other; the message says how. */
+/** Why a valid filter cannot be applied: `problem` completes the sentence about `field`. */
 export class BadFilter extends Error {
-  override readonly name = 'BadFilter';
+  override readonly name: string = 'BadFilter';
+  readonly field: string;
+  readonly problem: string;
+  constructor(field: string, problem: string, message = `${field} ${problem}.`) {
+    super(message);
+    this.field = field;
+    this.problem = problem;
+  }
 }
 
 /** A parsed, valid query. */
@@ -77,7 +84,7 @@ export class EventFilter {
     this.#since = parseRfc3339RoundedUp(since);
     this.#until = parseRfc3339(until);
     if (this.#until !== undefined && (parseRfc3339(since) ?? this.#until) > this.#until)
-      throw new BadFilter(`${name('since')} must not be later than ${name('until')}.`);
+      throw new BadFilter(name('since'), `must not be later than ${name('until')}`);
     this.after = after === undefined ? START : parsePosition(after, this.afterName);
     this.limit = limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
     this.user = user;
@@ -126,10 +133,14 @@ export async function assertReadable(
 }
 
 /** The log has no event of this user. */
-export class UnknownUser extends Error {
+export class UnknownUser extends BadFilter {
   override readonly name = 'UnknownUser';
   constructor(user: string) {
-    super(`The log has no event of the user ${JSON.stringify(user)}.`);
+    super(
+      'user',
+      'must have an event in the log',
+      `The log has no event of the user ${JSON.stringify(user)}.`,
+    );
   }
 }
 
