@@ -65,6 +65,38 @@ test('README.md starts with commands that create and list a plant, and show the 
   expect(README.split('\n').findIndex((line) => line.startsWith('curl'))).toBeLessThan(25);
 });
 
+test('docs/guide.md shows what its commands print, when pasted in its order', async () => {
+  const guide = readFileSync(join(ROOT, 'docs/guide.md'), 'utf8');
+  const { url, dir } = await startService();
+  const [setup = '', ...commands] = blocks('sh', guide);
+  const script = commands.map((command) => `${command}echo; echo ---\n`).join('');
+  const printed = succeeded(
+    await run({
+      env: { DATA_DIR: dir },
+      command: ['sh', '-c', `${setup}${script}`.replaceAll('http://127.0.0.1:3000', url)],
+    }),
+  );
+  const shown = (text: string) =>
+    text
+      .replaceAll('\r', '')
+      .trim()
+      .replace(/after=s[\da-f]+\.1/, 'after=CURSOR')
+      .replaceAll('\n', '');
+  expect(printed.split('---\n').slice(0, -1).map(shown)).toEqual(blocks('', guide).map(shown));
+});
+
+test('docs/guide.md has lines of JavaScript that keep every digit of an ID, and resolve a Link', () => {
+  const [resolve = '', functions = ''] = blocks('js', readFileSync(join(ROOT, 'docs/guide.md'), 'utf8'));
+  const next = new Function('link', 'response', `return ${resolve}`)('plants?limit=1', {
+    url: 'https://example.org/below/plants?limit=1',
+  });
+  expect(String(next)).toBe('https://example.org/below/plants?limit=1');
+  const { stringify, parse } = new Function(`${functions} return { stringify, parse };`)();
+  const text = '{"id":9223372036854775807,"name":"Fern"}';
+  expect(parse(text)).toEqual({ id: 9223372036854775807n, name: 'Fern' });
+  expect(stringify(parse(text))).toBe(text);
+});
+
 /** The directory of the commands: a checkout, to which they write their files. */
 const dir = tempDir(afterAll);
 createCheckout(dir);
