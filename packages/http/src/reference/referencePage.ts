@@ -81,7 +81,7 @@ export function referencePage(api: ApiDocument, guide: string, [style, script, i
 <body>
 <header><h1>${toText(title)} <span>${toText(version)}</span></h1><a href="openapi.json">openapi.json</a></header>
 <nav aria-label="Contents"><ul>
-${join(chapters, (chapter) => ('text' in chapter ? link(slug(chapter.text), chapter.text) : ''))}
+<li class="tag">guide</li>${join(chapters, (chapter) => ('text' in chapter ? link(slug(chapter.text), chapter.text) : ''))}
 ${join(tags, (tag) => `<li class="tag">${toText(tag.name)}</li>${join(tag.operations, (o) => link(anchor(o), o.summary))}`)}
 ${link('schemas', 'Schemas')}
 </ul></nav>
