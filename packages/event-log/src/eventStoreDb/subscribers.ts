@@ -13,14 +13,16 @@ import type { LogEnd } from './logEnd.ts';
 import type { PageAfter } from './read.ts';
 import type { Tail } from './tail.ts';
 
-const PAGE_SIZE = 500;
+/** A subscriber may need few events: its first page has this number, and each next one twice as many. */
+const FIRST_PAGE_SIZE = 16;
+const MAX_PAGE_SIZE = 512;
 /** Views that catch up at about the same pace share this number of pages, so that the log is read once. */
 const SHARED_PAGES = 4;
 
 type Log = { logId(): Promise<string>; readAll(range: ForwardRange): Promise<PageAfter> };
 
 /** Where a subscription continues: after an event, or at the start of the log with this ID. */
-type Cursor = { position: Position; eventId: string | undefined; logId: string };
+type Cursor = { position: Position; eventId: string | undefined; logId: string; pageSize: number };
 
 /** The subscribers of a log. Each one reads pages of the log up to its newest events, which the tail has. */
 export class Subscribers {
@@ -39,7 +41,7 @@ export class Subscribers {
 
   /** Yields every event after a position of the log with this ID once, in order. @throws LogReplaced */
   async *subscribe(position: Position, logId: string, signal: AbortSignal): AsyncGenerator<Batch> {
-    const cursor: Cursor = { position, eventId: undefined, logId };
+    const cursor: Cursor = { position, eventId: undefined, logId, pageSize: FIRST_PAGE_SIZE };
     let hasCaughtUp = false;
     for (let failures = 0; !signal.aborted; ) {
       const { changed } = this.#tail;
@@ -75,26 +77,28 @@ export class Subscribers {
     if (cursor.logId === NO_LOG_ID) cursor.logId = logId;
     if (cursor.logId !== logId)
       throw new LogReplaced('the log is not the one that the subscription started with');
-    const page = await this.#page(cursor.position);
+    const page = await this.#page(cursor);
     if (page.afterId !== (cursor.eventId ?? page.afterId))
       throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
     cursor.eventId = page.afterId;
     return page.events.filter(({ position }) => position <= head);
   }
 
-  /** A page, and the start of a read of the next one. */
-  async #page(after: Position): Promise<PageAfter> {
-    const page = await this.#shared(after);
-    if (!page.isEnd) this.#shared(page.position).catch(() => {});
+  /** The next page. In a long catch-up, the page after it is read ahead. */
+  async #page(cursor: Cursor): Promise<PageAfter> {
+    const limit = cursor.pageSize;
+    const page = await this.#shared(cursor.position, limit);
+    if (!page.isEnd && limit === MAX_PAGE_SIZE) this.#shared(page.position, limit).catch(() => {});
+    cursor.pageSize = Math.min(2 * limit, MAX_PAGE_SIZE);
     return page;
   }
 
-  #shared(after: Position): Promise<PageAfter> {
+  #shared(after: Position, limit: number): Promise<PageAfter> {
     if (this.#resets !== this.#tail.resets) this.#pages.clear();
     this.#resets = this.#tail.resets;
     const reading = this.#pages.get(after);
     if (reading) return reading;
-    const page = this.#log.readAll({ after, limit: PAGE_SIZE });
+    const page = this.#log.readAll({ after, limit });
     this.#pages.set(after, page);
     const [oldest = after] = this.#pages.keys();
     if (this.#pages.size > SHARED_PAGES) this.#pages.delete(oldest);
