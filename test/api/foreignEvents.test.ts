@@ -61,7 +61,7 @@ describe('a log with other writers', () => {
     expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
 
-  test.each(['softDelete', 'truncate', 'tombstone'] as const)(
+  test.each(['softDelete', 'truncate', 'maxAge', 'tombstone'] as const)(
     'may lose a stream by %s: its plant stays listed, and is 50002 otherwise',
     async (how) => {
       const server = await startFakeServer();

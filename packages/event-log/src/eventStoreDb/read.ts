@@ -18,8 +18,8 @@ export type PageAfter = Page & { afterId: string | undefined };
 /** A page has only events of streams with this prefix. */
 type Filtered<Range> = Range & { prefix: string };
 
-/** `isCut`: reading ended at the limit or the length of a page, so more events may follow. */
-type Collected = { events: RecordedEvent[]; isCut: boolean };
+/** `isCut`: reading ended at the limit or the length of a page, so more events may follow. `isMissing`: no stream. */
+type Collected = { events: RecordedEvent[]; isCut: boolean; isMissing: boolean };
 
 /** Reads streams and $all. Each read is complete, or fails. */
 export class Reader {
@@ -33,16 +33,19 @@ export class Reader {
     this.#onNode = onNode;
   }
 
-  /** The first events of a stream; none if it does not exist. @throws CallFailed if its first event was deleted */
+  /**
+   * The first events of a stream; none if it does not exist. @throws CallFailed if it exists without its first event:
+   * after a deletion or a truncation, or beyond its maximum age or count
+   */
   async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
-    const { events } = await this.#collect({ stream, limit });
-    const isDeleted = events[0] ? events[0].revision !== 0n : await this.#isTruncated(stream);
-    if (isDeleted) throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
+    const { events, isMissing } = await this.#collect({ stream, limit });
+    const isWhole = events[0]?.revision === 0n || (isMissing && !(await this.#isSoftDeleted(stream)));
+    if (!isWhole) throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
     return events;
   }
 
-  /** A soft-deleted stream differs from one that does not exist only by its metadata. */
-  async #isTruncated(stream: string): Promise<boolean> {
+  /** The server responds as if the stream did not exist; only its metadata differ. */
+  async #isSoftDeleted(stream: string): Promise<boolean> {
     const newest = { stream: `$$${stream}`, from: 'end', backwards: true, limit: 1 } as const;
     const [metadata] = (await this.#collect(newest)).events;
     return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
@@ -112,8 +115,10 @@ export class Reader {
     });
     const events: RecordedEvent[] = [];
     let length = 0;
+    let isMissing = false;
     try {
       for await (const response of call) {
+        isMissing ||= response.hasStreamNotFound();
         const found = eventIn(response);
         if (!found) continue;
         const [{ event }, previous] = [found, events.at(-1)];
@@ -126,13 +131,13 @@ export class Reader {
         if (events.length < limit && (length < PAGE_LENGTH || events.length < 2)) continue;
         this.#responds(call.getPeer());
         call.cancel();
-        return { events, isCut: true };
+        return { events, isCut: true, isMissing };
       }
     } catch (error) {
       throw convertToCommandError(error as Error);
     }
     if (!isCompleted) throw new CallFailed('transient', 'the read ended before the server had completed it');
-    return { events, isCut: false };
+    return { events, isCut: false, isMissing };
   }
 
   #responds(node: string): void {

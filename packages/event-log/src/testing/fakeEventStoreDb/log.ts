@@ -30,9 +30,10 @@ type WrongRevision = { current: bigint };
 
 /**
  * How an administrator deletes the events of a stream, which stay in $all. After a soft deletion the stream continues
- * at its next revision, after a truncation it stays at its revision, and after a tombstone it accepts no events.
+ * at its next revision, after a truncation or beyond its maximum age it stays at its revision, and after a tombstone it
+ * accepts no events.
  */
-type Deletion = 'softDelete' | 'truncate' | 'tombstone';
+export type Deletion = 'softDelete' | 'truncate' | 'maxAge' | 'tombstone';
 
 /** The log, which the nodes of a fake cluster share. */
 export class FakeLog {
@@ -111,8 +112,8 @@ export class FakeLog {
     const events = this.stream(stream).length;
     this.#deletions.set(stream, { how, events });
     const truncatedBefore = how === 'softDelete' ? '9223372036854775807' : `${events}`;
-    if (how !== 'tombstone')
-      this.append(`$$${stream}`, { type: '$metadata', data: `{"$tb":${truncatedBefore}}` });
+    const metadata = how === 'maxAge' ? '{"$maxAge":1}' : `{"$tb":${truncatedBefore}}`;
+    if (how !== 'tombstone') this.append(`$$${stream}`, { type: '$metadata', data: metadata });
   }
 
   /** Removes an event from `all`, like scavenging after its stream was truncated; later events keep their positions. */

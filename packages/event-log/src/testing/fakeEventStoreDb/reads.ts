@@ -85,7 +85,7 @@ export function* read(options: Options, { log, version, heldAfter }: Served): Me
   const events = isAll ? log.all : log.stream(stream);
   const deletion = isAll ? undefined : log.deletion(stream);
   if (deletion === 'tombstone') throw streamDeleted(stream);
-  if (deletion === 'truncate') return;
+  if (deletion === 'truncate' || deletion === 'maxAge') return;
   if (deletion === 'softDelete' || (!isAll && events.length === 0)) {
     yield streamNotFound(stream);
     return;
