@@ -115,7 +115,8 @@ function parsed(json: Uint8Array, otherwise: (text: string) => unknown): unknown
   } catch {
     return otherwise(text);
   }
-  return isDeeperThan(MAX_NESTING, value) ? undefined : value;
+  const mayBeDeep = json.length > 2 * MAX_NESTING; // each level is two brackets
+  return mayBeDeep && isDeeperThan(MAX_NESTING, value) ? undefined : value;
 }
 
 function isDeeperThan(levels: number, value: unknown): boolean {
