@@ -64,7 +64,8 @@ export async function buildApp(deps: Dependencies) {
   await serveOpenapi(app, API, { hasReference: deps.pages });
   if (deps.pages) {
     await apiReference(app, GUIDE);
-    await auditPage(app, entityType, ENTITY_TYPE_MODULE);
+    const { IMAGE_COMMAND: command = entityType.command } = process.env;
+    await auditPage(app, { ...entityType, command }, ENTITY_TYPE_MODULE);
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });

@@ -166,7 +166,10 @@ function parseRateLimit(text: string): { maxRequests: number; windowMs: number }
 
 /** Whether a text is a list of http or https URLs. */
 function areHttpUrls(text: string): boolean {
-  return text.split(',').every((url) => ['http:', 'https:'].includes(URL.parse(url)?.protocol ?? ''));
+  return text.split(',').every((text) => {
+    const url = URL.parse(text);
+    return /^https?:$/.test(url?.protocol ?? '') && !url?.hostname.includes('*');
+  });
 }
 
 function isUpperCaseUuid(id: string): boolean {

@@ -189,6 +189,15 @@ test.each([
   expect(readConfig({ CORS_ORIGINS: spelled }).corsOrigins).toEqual(spelled.split(','));
 });
 
+test.each(['https://*.app.example', 'ftp://app.example', 'null', '*'])(
+  'the origin %s is refused',
+  (CORS_ORIGINS) => {
+    expect(problemsOf({ CORS_ORIGINS })).toEqual([
+      expect.stringContaining('CORS_ORIGINS must be origins such as'),
+    ]);
+  },
+);
+
 const OTHER_FILE = 'LOG_KEY_FILE and KEY_FILE must be different files';
 const OTHER_PORT = 'METRICS_PORT and PORT must be different ports';
 test.each<[string, Record<string, string>]>([

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type EventLog, START } from '@event-sourced/event-log';
 import { logFile, moveToNew } from '@event-sourced/event-log/disk';
@@ -17,6 +17,8 @@ import { type Context, useLog, write } from './context.ts';
 export async function backupCommand(path: string, context: Context): Promise<void> {
   // SQLite would read some names as a URI, and keeps a write-ahead log beside the target of a link.
   const file = existsSync(path) ? realpathSync(path) : resolve(path);
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink())
+    throw new Error(`cannot back up to ${path}: the target of the link does not exist.`);
   const { config, output, print, signal } = context;
   if (config.eventStoreDb) throw new Error('the log is in EventStoreDB; use its own backup.');
   await using resources = new AsyncDisposableStack();

@@ -22,7 +22,7 @@ export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHand
     if (rejection) metrics?.onTokenRejected(rejection);
     if (rejection === 'invalid') logInvalidToken(request.server.log, error as InvalidToken);
     const { status, body, headers } = errorResponse(errors, error);
-    if (status >= 500)
+    if (status >= 500 && status !== 505)
       request.failure = {
         error: body.error,
         ...(status === 500 ? { err: error } : { reason: causeChain(error as Error) }),

@@ -63,7 +63,9 @@ const REASONS: Record<string, string> = {
 /** The maximum time for which tokens of a withdrawn key are still accepted. */
 const CACHE_TTL_MS = 10 * 60 * 1000;
 /** Bounds the memory of verified tokens: the least recently used are evicted. */
-const MAX_CACHED_TOKENS = 10_000;
+const CACHE_BYTES = 16 * 1024 * 1024;
+const cachedBytes = ({ scopes }: Claims, token: string): number =>
+  2 * token.length + 40 * scopes.length + 400;
 
 /** The signature algorithms of an identity provider: only asymmetric algorithms. */
 export const PROVIDER_ALGORITHMS =
@@ -150,7 +152,7 @@ function isKeySet(text: string): boolean {
 
 /** Verifies JWTs (RFC 7519, RFC 8725) with pinned algorithms; `sub` and `exp` are required. */
 export function tokenVerifier({ key, algorithms, issuer, audience, now }: Options): VerifyToken {
-  const cache = new LRUCache<string, Claims>({ max: MAX_CACHED_TOKENS });
+  const cache = new LRUCache<string, Claims>({ maxSize: CACHE_BYTES, sizeCalculation: cachedBytes });
   const getKey: JWTVerifyGetKey = async (header, jws) => {
     try {
       return typeof key === 'function' ? await key(header, jws) : key;
