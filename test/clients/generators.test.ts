@@ -28,10 +28,19 @@ type Client = {
   list: (query: Query) => Promise<Result<Plant[]>>;
 };
 
+/** https://tc39.es/proposal-json-parse-with-source, which TypeScript does not have yet. */
+type ExactJson = {
+  rawJSON: (text: string) => unknown;
+  parse: (
+    text: string,
+    revive: (key: string, value: unknown, context: { source: string }) => unknown,
+  ) => never;
+};
+const exactJson = JSON as unknown as ExactJson;
 /** The JSON number of a bigint: the type that clients give an int64 is `number` or `bigint`. */
-const int64 = (id: bigint) => JSON.rawJSON(String(id)) as unknown;
+const int64 = (id: bigint) => exactJson.rawJSON(String(id));
 const parse = (text: string) =>
-  JSON.parse(text, (key, value, { source }) => (key === 'id' ? BigInt(source) : value));
+  exactJson.parse(text, (key, value, { source }) => (key === 'id' ? BigInt(source) : value));
 const parsed = ({ data, ...result }: Result<string>): Result<Plant[]> => ({
   ...result,
   ...(data !== undefined && { data: parse(data) }),
