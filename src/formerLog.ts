@@ -21,12 +21,12 @@ export function filesBesideLog(dataDir: string): string[] {
 }
 
 /**
- * Call it when a log has no events, whether it exists or not. @throws Error for the operator if the data directory has a
- * view or a checkpoint of events
+ * Call it when a log has no events, or does not exist. @throws Error for the operator if the data directory has a view or
+ * a checkpoint of events
  */
-export function assertNoFormerLog(dataDir: string): void {
+export function assertNoFormerLog(dataDir: string, logExists: boolean): void {
   const found = filesBesideLog(dataDir).flatMap((file) => {
-    const log = describeLog(file);
+    const log = describeLog(file, logExists);
     return log === undefined ? [] : `${basename(file)} (${log})`;
   });
   if (found.length === 0) return;
@@ -36,7 +36,7 @@ export function assertNoFormerLog(dataDir: string): void {
 }
 
 /** Describes the log that a file belongs to; undefined if the file has no events. */
-function describeLog(file: string): string | undefined {
+function describeLog(file: string, logExists: boolean): string | undefined {
   try {
     if (isCheckpoint(file)) {
       const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
@@ -45,6 +45,7 @@ function describeLog(file: string): string | undefined {
     const saved = readViewCheckpoint(file);
     return saved && saved.position > START ? `log ${saved.logId}, position ${saved.position}` : undefined;
   } catch (error) {
-    return `cannot be read: ${(error as Error).message}`;
+    // An unreadable file shows that there was a log. Beside a log, it may be of a first start that was interrupted.
+    return logExists ? undefined : `cannot be read: ${(error as Error).message}`;
   }
 }

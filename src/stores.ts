@@ -45,11 +45,11 @@ export async function openStore(
       file: logFile(dataDir),
       ...options,
       observer,
-      onEmpty: () => assertNoFormerLog(dataDir),
+      onEmpty: (exists) => assertNoFormerLog(dataDir, exists),
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });
-  const onEmpty = () => assertNoFormerLog(dataDir);
+  const onEmpty = () => assertNoFormerLog(dataDir, false);
   const store = await connect(eventStoreDb, { logger, appends, observer, onEmpty });
   try {
     // If the server is unavailable, `onEmpty` repeats the check before the first event.

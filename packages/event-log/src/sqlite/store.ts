@@ -22,8 +22,8 @@ type Options = {
   /** Runs the checkpoints; by default the log has its own thread. The caller closes it after the store. */
   checkpointer?: Pick<CheckpointThread, 'checkpoint'> | undefined;
   now?: () => Date;
-  /** Called before a log is created, and if an existing one is empty. If it throws, opening fails. */
-  onEmpty?: () => void;
+  /** Called before a log is created, and if an existing one has no events. If it throws, opening fails. */
+  onEmpty?: (exists: boolean) => void;
   /** Called once when durability can no longer be guaranteed; the process must end. The default throws the error. */
   onFatal?: (error: Error) => void;
   /** Called if the log was not closed: it is checked in use. Rejects with LogDamaged, or if the check has failed. */
@@ -48,7 +48,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
 
 async function open(options: Options): Promise<EventStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
-  if (fileSize(file) === 0) options.onEmpty?.();
+  if (fileSize(file) === 0) options.onEmpty?.(false);
   using opened = new DisposableStack();
   let unclean: UncleanLog | undefined;
   if (wasNotClosed(file)) {
@@ -63,7 +63,7 @@ async function open(options: Options): Promise<EventStore> {
   const parsed = prepareReads(db, { onDamage: handleDamage });
   const forHashing = prepareReads(db, { onDamage: handleDamage, forHashing: true });
   const newest = new NewestEvents(await parsed.lastPosition());
-  if (newest.position === START) options.onEmpty?.();
+  if (newest.position === START) options.onEmpty?.(true);
   const own = options.checkpointer ? undefined : new CheckpointThread();
   const queue = await AppendQueue.start({
     file,
