@@ -74,11 +74,9 @@ test.skipIf(!HAS_BROWSER)(
     ]);
     await page.locator(`${REPLAY} select`).fill('text/event-stream');
     await page.locator(`${REPLAY} button:not([type])`).click();
-    await page.waitForFunction(
-      (selector) => document.querySelector(selector)?.textContent?.includes('id: 2'),
-      {},
-      `${REPLAY} .result`,
-    ); // while the stream goes on
+    const result = JSON.stringify(`${REPLAY} .result`);
+    // while the stream goes on
+    await page.waitForFunction(`document.querySelector(${result})?.textContent.includes('id: 2')`);
     expect(requests).toEqual(expect.arrayContaining([`${url}/events?limit=100`]));
     expect(problems).toEqual([]);
   },

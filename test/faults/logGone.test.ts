@@ -122,19 +122,6 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
   });
 });
 
-test('a first start whose views were cut off before their tables were durable is repeated', async () => {
-  const dir = tempDir();
-  const { close } = await startServiceWithTree({ DATA_DIR: dir });
-  await close();
-  for (const name of ['view.db', 'merkleTree.db']) {
-    for (const part of ['', '-wal', '-shm']) rmSync(join(dir, `${name}${part}`), { force: true });
-    using db = new DatabaseSync(join(dir, name));
-    db.exec('PRAGMA journal_mode = WAL'); // a header without tables, as a power cut leaves it
-  }
-  const { as } = await startService({ DATA_DIR: dir });
-  expect(await as('alice').list()).toEqual([]);
-});
-
 test.for(['log.db', 'view.db', 'merkleTree.db', 'lock.db'])(
   'a start whose %s is a symbolic link is refused, and changes nothing',
   async (name) => {

@@ -219,8 +219,6 @@ export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
 export function readViewCheckpoint(file: string): ViewCheckpoint | undefined {
   if (fileSize(file) === 0) return undefined;
   using db = openReadOnly(file);
-  // The creation of the file was cut off: its tables were in a write-ahead log that is lost.
-  if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) return undefined;
   const checkpoint = readCheckpoint(db);
   return checkpoint.logId === NO_CHECKPOINT.logId ? undefined : checkpoint;
 }
