@@ -891,6 +891,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await as('alice').create(id, plant);
     const { page } = await auditPage({ url, dir });
     await submit(page, '#timeline', { user: 'alice' });
+    // The names are there before the filter, too.
+    await page.waitForFunction(`document.body.innerText.includes('User alice')`);
     await becomes(page, NAMES, [name, 'Fern']);
     const heights = (await page.evaluate(
       `[...document.querySelectorAll('.event')].map((row) => row.offsetHeight)`,
