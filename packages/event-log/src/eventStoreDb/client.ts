@@ -141,7 +141,7 @@ export class Client {
       try {
         await connection.started.promise;
         const timeoutMs = hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
-        await connection.call('readEdge', 'last', timeoutMs);
+        connection.firstEventId = (await connection.call('readEdge', 'first', timeoutMs))?.id;
         hasResponded = true;
         failures = 0;
         this.#open = connection;
