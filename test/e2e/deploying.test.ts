@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { VIEWS } from '../../projections/views.ts';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
@@ -217,7 +218,7 @@ esac`;
     expect(await paste([backup], inVolume, env)).toEqual([expect.stringMatching(/^1:[\da-f]{64}$/)]);
     await as('alice').create(2, { name: 'Moss' });
     await home.terminate();
-    rmSync(join(data, 'view.db')); // which is ahead of the backup
+    for (const { file } of Object.values(VIEWS)) rmSync(file(data)); // they are ahead of the backup
     expect(await paste([restore], inVolume, env)).toEqual(
       expect.arrayContaining([expect.stringMatching(/^size +1$/), expect.stringMatching(/^problems +none$/)]),
     );

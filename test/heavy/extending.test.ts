@@ -42,7 +42,7 @@ function copyCheckout(): void {
     if (file && existsSync(join(ROOT, file))) cpSync(join(ROOT, file), join(dir, file));
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
     const [from, to] = [join(ROOT, 'node_modules', name), join(dir, 'node_modules', name)];
-    if (['.bin', '@event-sourced'].includes(name))
+    if (['.bin', '.package-lock.json', '@event-sourced'].includes(name))
       cpSync(from, to, { recursive: true, verbatimSymlinks: true });
     else if (!name.startsWith('.')) symlinkSync(from, to);
   }

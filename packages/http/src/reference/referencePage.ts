@@ -125,7 +125,7 @@ ${toHtml(success?.description)}
 ${join(Object.entries(success?.content ?? {}), ([type, { example: value }]) => `<p class="type">${type}</p>${value === undefined ? '' : pre(example(value))}`)}
 <details><summary>Headers of the response</summary>${list('', named(success?.headers), (h) => `<code>${h.name}</code>`)}</details>
 <details><summary>Errors</summary>${list('', named(errors), (e) => `<code>${e.name}</code>`)}</details>
-${tryIt(operation, bodyType, bodySchema?.examples?.[0])}
+${tryIt(operation, bodyType, body?.example ?? bodySchema?.examples?.[0])}
 </section>`;
 }
 
