@@ -14,7 +14,7 @@ test('replay beside a service that handles POSTs prints existing events, and wit
   const load = new Load();
   load.start(service);
   // A terminal signals npm and its child, and npm forwards the signal: it arrives more than once.
-  const byNpm = start({ command: ['npm', 'run', '-s', 'replay', '--', '--follow'], env });
+  const byNpm = start({ command: ['npm', '-s', 'start', '--', 'replay', '--follow'], env });
   const ofBob = start({ command: [...REPLAY, '--follow', '--user', 'bob', '--after', '1'], env });
   await byNpm.printed(/(.*"name":.*\n){4}/);
   await ofBob.printed(/"name":.*\n/);
