@@ -142,17 +142,17 @@ describe('an earlier backup that is being continued', () => {
 
 describe('backup on a file system', () => {
   /** The start of a command whose system calls of these names fail. */
-  const refusing = (calls: string): string[] => [
+  const refusing = (calls: string, error = 'EPERM'): string[] => [
     ...['strace', '-f', '--seccomp-bpf', '-o', '/dev/null'],
-    ...['-e', `trace=/^(${calls})`, '-e', `inject=/^(${calls}):error=EPERM`],
+    ...['-e', `trace=/^(${calls})`, '-e', `inject=/^(${calls}):error=${error}`],
   ];
   const canInject = canRun('a file system without hard links', [...refusing('link'), 'true']);
 
-  async function backup(calls: string, onlyOnDirectory = false) {
+  async function backup(calls: string, { error = 'EPERM', onlyOnDirectory = false } = {}) {
     const dir = logWith({ events: 3 });
     const place = tempDir();
     const file = join(place, 'copy.db');
-    const strace = [...refusing(calls), ...(onlyOnDirectory ? ['-P', place] : [])];
+    const strace = [...refusing(calls, error), ...(onlyOnDirectory ? ['-P', place] : [])];
     const command = [...strace, NODE, MAIN, 'backup', file];
     return { ...(await run({ command, env: { DATA_DIR: dir } })), dir, place, file };
   }
@@ -165,10 +165,10 @@ describe('backup on a file system', () => {
   });
 
   test.runIf(canInject).each([
-    ['the copy cannot be renamed', 'link|rename', false, /rename/],
-    ['its directory cannot be synced', 'fsync', true, /fsync/],
-  ])('where %s leaves no file', async (_, calls, onlyOnDirectory, message) => {
-    const { place, ...ended } = await backup(calls, onlyOnDirectory);
+    ['the copy cannot be renamed', 'link|rename', {}, /rename/],
+    ['the sync of its directory fails', 'fsync', { error: 'EIO', onlyOnDirectory: true }, /fsync/],
+  ])('where %s leaves no file', async (_, calls, fault, message) => {
+    const { place, ...ended } = await backup(calls, fault);
     expectRefused(ended, message);
     expect(readdirSync(place)).toEqual([]);
   });
