@@ -189,7 +189,8 @@ describe('a log that was not closed', () => {
     await more.close(); // moves them into log.db
     const again = await openIn(from);
     // The last in every index: on pages that the older file does not have, so its own pages are consistent.
-    await again.append('plant-zoe/1', { ...event('last'), id: 'ffffffff-ffff-4fff-bfff-ffffffffffff' }, NO_STREAM);
+    const last = { ...event('last'), id: 'ffffffff-ffff-4fff-bfff-ffffffffffff' };
+    await again.append('plant-zoe/1', last, NO_STREAM);
     cpSync(from, dir, { recursive: true });
     copyFileSync(old, join(dir, 'log.db'));
     expect(await refusal(dir)).toMatch(REMOVE_WAL);
