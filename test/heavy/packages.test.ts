@@ -17,6 +17,8 @@ const manifestOf = (name: string): Manifest =>
   JSON.parse(readFileSync(join(ROOT, 'packages', name, 'package.json'), 'utf8'));
 
 const NODES = [22, 24, 26];
+const NODE_PACKAGE = `node-${process.platform}-${process.arch}`;
+const RUNTIME = `./node_modules/${NODE_PACKAGE}/bin/node`;
 const cases = PACKAGES.flatMap((name) => {
   const [lowest] = manifestOf(name).engines.node.match(/\d+/) ?? [];
   return NODES.filter((node) => node >= Number(lowest)).map((node) => ({ name, node }));
@@ -49,8 +51,7 @@ function required(name: string): string[] {
 function install(name: string, node: number): string {
   const dir = tempDir();
   writeFileSync(join(dir, 'package.json'), '{"private": true}');
-  const runtime = `node-${process.platform}-${process.arch}@${node}`;
-  run('npm', ['install', '--silent', '--ignore-scripts', runtime, ...required(name)], dir);
+  run('npm', ['install', '--silent', '--ignore-scripts', `${NODE_PACKAGE}@${node}`, ...required(name)], dir);
   return dir;
 }
 
@@ -58,14 +59,13 @@ test.each(cases)('$name, installed alone, runs its example on Node $node', ({ na
   const dir = install(name, node);
   const { code, output } = readmeExample(name);
   writeFileSync(join(dir, 'example.mjs'), code);
-  const binary = join(dir, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin/node');
-  expect(run(binary, ['--version'], dir)).toMatch(new RegExp(`^v${node}\\.`));
-  expect(run(binary, ['example.mjs'], dir)).toBe(output);
+  expect(run(RUNTIME, ['--version'], dir)).toMatch(new RegExp(`^v${node}\\.`));
+  expect(run(RUNTIME, ['example.mjs'], dir)).toBe(output);
 });
 
 test('the auditor needs the tarballs of transparency-log and event-log only', () => {
   const dir = install('transparency-log', 24);
-  const help = run('node_modules/.bin/transparency-log', ['--help'], dir);
+  const help = run(RUNTIME, ['node_modules/.bin/transparency-log', '--help'], dir);
   for (const command of ['monitor', 'check-proof']) expect(help).toContain(command);
   const installed = readdirSync(join(dir, 'node_modules')).filter((name) => !name.startsWith('.'));
   expect(installed).not.toContain('fastify');
