@@ -90,7 +90,7 @@ describe('a view is not rebuilt', () => {
   test('when the service starts on a former leader; it waits for the log', async () => {
     const { first, second, elect, url } = await cluster({ shared: false });
     const id = randomUUID();
-    for (const node of [first, second]) node.write('begun', { id });
+    for (const node of [first, second]) node.write('plantstore', { id });
     elect(second);
     const before = await serviceOver(url);
     await created(before.alice, 1, 'Fern');
@@ -110,7 +110,7 @@ describe('a view is not rebuilt', () => {
   test('when the leader dies and the other node lags; no list gets shorter', async () => {
     const { first: leader, second: follower, elect, url } = await cluster({ shared: false });
     const firstEvent = { id: randomUUID() };
-    for (const node of [leader, follower]) node.write('begun', firstEvent);
+    for (const node of [leader, follower]) node.write('plantstore', firstEvent);
     const service = await serviceOver(url);
     await ready(service);
     await created(service.alice, 1, 'Fern');

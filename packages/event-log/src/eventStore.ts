@@ -51,7 +51,7 @@ export type ForwardRange = { after: Position; limit: number; prefix?: string | u
 /** At most `limit` events of streams with `prefix`, before an event's position or from the end of the log. */
 export type BackwardRange = { before?: Position | undefined; limit: number; prefix?: string | undefined };
 
-/** The log ID of a log without an identity: an empty log in EventStoreDB. */
+/** The ID of a log without an identity: an empty log in EventStoreDB. */
 export const NO_LOG_ID = '';
 
 /** Read access to the log. Every method rejects with StoreUnavailable if the log cannot be read, or is closed. */

@@ -17,10 +17,11 @@ export const openOnFake: Open = async (again) => {
 
 type Interrupt = (server: FakeEventStoreDb, store: EventStore) => unknown;
 
-/** Interrupts the reads of a store that knows its log ID, when all reads of more than one event have paused. */
+/** Interrupts the reads of a store, which then knows its log ID, when all reads of more than one event have paused. */
 function interruptedBy(interrupt: Interrupt): Interrupted {
   return async (store, after, start) => {
     const server = servers.get(store) as FakeEventStoreDb;
+    await store.logId();
     server.pauseReadsAfter(after);
     const reads = start();
     for (const read of reads) read.catch(() => {});

@@ -141,7 +141,7 @@ export class Client {
       try {
         await connection.started.promise;
         const timeoutMs = hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
-        connection.firstEventId = (await connection.call('readEdge', 'first', timeoutMs))?.id;
+        await connection.call('readEdge', 'last', timeoutMs);
         hasResponded = true;
         failures = 0;
         this.#open = connection;

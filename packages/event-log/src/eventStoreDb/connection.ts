@@ -1,7 +1,7 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import { CallFailed, type FailureKind } from './protocol.ts';
+import { CallFailed, type FailureKind, type LogId } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
 export type Argument<O extends keyof Operations> = Parameters<Operations[O]>[0];
@@ -27,8 +27,8 @@ export class Connection {
   readonly ended = Promise.withResolvers<CallFailed>();
   /** Why the connection has ended; undefined while it is in use. */
   endReason: string | undefined;
-  /** The ID of the first event of $all, read over this connection; undefined if there was none. */
-  firstEventId: string | undefined;
+  /** The ID of the log, once it was read over this connection. */
+  logId: LogId | undefined;
   #endKind: FailureKind = 'unavailable';
   readonly #thread: ClientThread;
   /** The times of the last reply to any call, and of the last reply to an append. */

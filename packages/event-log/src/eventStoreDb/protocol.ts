@@ -7,6 +7,9 @@ export const CONNECTION_STRING =
 
 // The protocol between the adapter and the thread that runs @eventstore/db-client.
 
+/** The ID of a log, and whether its identity stream has it. */
+export type LogId = { id: string; isStored: boolean };
+
 /** Why a call failed, and what to do. */
 export type FailureKind =
   | 'wrongRevision'

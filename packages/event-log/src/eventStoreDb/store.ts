@@ -24,7 +24,7 @@ import { isPosition } from '../position.ts';
 import { finishedWithin, sleep } from '../time/sleep.ts';
 import { AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
 import { LogEnd } from './logEnd.ts';
-import { CallFailed } from './protocol.ts';
+import { CallFailed, type LogId } from './protocol.ts';
 import type { PageAfter } from './read.ts';
 import { Subscribers } from './subscribers.ts';
 import { Tail } from './tail.ts';
@@ -35,7 +35,7 @@ type Options = {
   url: string;
   /** The prefix of the log's own streams: subscriptions, pages and the last position only include their events. */
   prefix: string;
-  /** The stream whose first event gives an empty log its identity. */
+  /** The stream whose first event has the ID of the log. */
   identityStream: string;
   /** Called before an empty log gets its first event; if it throws, nothing is appended. */
   onEmpty?: (() => void) | undefined;
@@ -103,16 +103,40 @@ class EventStoreDbStore implements EventStore {
 
   async logId(): Promise<string> {
     this.#assertOpen();
-    return this.#readLogId(this.#readTimeoutMs);
+    return (await this.#readLogId(this.#readTimeoutMs)).id;
   }
 
-  /** The first event of $all identifies the log. It is read again while the log is empty. */
-  async #readLogId(timeoutMs: number): Promise<string> {
+  /** The ID of the log; it is read again while the log is empty. */
+  async #readLogId(timeoutMs: number): Promise<LogId> {
     const connection = await this.#client.connected(performance.now() + timeoutMs);
-    connection.firstEventId ??= (await this.#client.call('readEdge', 'first', timeoutMs))?.id;
-    const id = connection.firstEventId;
-    this.#logId = id === undefined ? NO_LOG_ID : `e${id.slice(-12)}`;
-    return this.#logId;
+    const logId = connection.logId ?? (await this.#findLogId(timeoutMs));
+    if (logId.id !== NO_LOG_ID) connection.logId = logId;
+    this.#logId = logId.id;
+    return logId;
+  }
+
+  /** Each log has its ID from the first event of its identity stream; before there was one, from that of $all. */
+  async #findLogId(timeoutMs: number): Promise<LogId> {
+    const stored = await this.#storedLogId(timeoutMs);
+    if (stored) return stored;
+    if ((await this.#end.read(timeoutMs)) === START) return { id: NO_LOG_ID, isStored: false };
+    // The ID may have been stored since, before the first event of the log. If not, an earlier version wrote the log.
+    const storedSince = await this.#storedLogId(timeoutMs);
+    if (storedSince) return storedSince;
+    const first = await this.#client.call('readEdge', 'first', timeoutMs);
+    return { id: first ? toLogId(first) : NO_LOG_ID, isStored: false };
+  }
+
+  /** The ID in the identity stream; undefined if the stream does not exist. */
+  async #storedLogId(timeoutMs: number): Promise<LogId | undefined> {
+    try {
+      const [begun] = await this.#readStream(this.#options.identityStream, 1, timeoutMs);
+      return begun && { id: storedId(begun), isStored: true };
+    } catch (error) {
+      if (!(error instanceof StreamDeleted)) throw error;
+      const message = `the log has lost its ID: ${error.message}; nothing is appended`;
+      throw new StoreUnavailable(message, { cause: error });
+    }
   }
 
   lastPosition(): Promise<Position> {
@@ -132,7 +156,7 @@ class EventStoreDbStore implements EventStore {
 
   async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
     return this.#confirmed(
-      () => this.#readStream(stream, limit),
+      () => this.#readStream(stream, limit, this.#readTimeoutMs),
       (events) => events.length === 0,
     );
   }
@@ -146,9 +170,9 @@ class EventStoreDbStore implements EventStore {
     return this.#client.node === node ? result : read();
   }
 
-  async #readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+  async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
     try {
-      return await this.#client.call('readStream', { stream, limit }, this.#readTimeoutMs);
+      return await this.#client.call('readStream', { stream, limit }, timeoutMs);
     } catch (error) {
       throw isDeleted(error) ? new StreamDeleted(stream, { cause: error }) : error;
     }
@@ -259,31 +283,42 @@ class EventStoreDbStore implements EventStore {
   /** Waits until a stream's first event can be read: the server refuses a second first event even earlier. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
     for (let delay = FIRST_READABLE_DELAY_MS; ; delay *= 2) {
-      const isReadable = (await this.#readStream(stream, 1)).length > 0;
+      const isReadable = (await this.#readStream(stream, 1, this.#readTimeoutMs)).length > 0;
       if (isReadable || performance.now() + delay > deadline) return;
       await sleep(delay, this.#client.closed);
     }
   }
 
   /**
-   * Appends the first event of an empty log, before anything else is appended. Concurrent appends, also of other
-   * instances, may attempt this; one succeeds.
+   * Stores the ID of the log, before anything else is appended. Concurrent appends, also of other instances, may attempt
+   * this; one succeeds. A log that has had an ID before keeps it.
    */
   async #identify(deadline: number): Promise<void> {
-    if ((await this.#readLogId(deadline - performance.now())) !== NO_LOG_ID) return;
+    const { id: logId, isStored } = await this.#readLogId(deadline - performance.now());
+    if (isStored) return;
     try {
-      this.#options.onEmpty?.();
+      if (logId === NO_LOG_ID) this.#options.onEmpty?.();
     } catch (error) {
       throw new StoreUnavailable((error as Error).message, { cause: error });
     }
-    const begun = { id: crypto.randomUUID(), type: 'LogBegun', data: {}, metadata: {} };
+    const data = logId === NO_LOG_ID ? {} : { logId };
+    const begun = { id: crypto.randomUUID(), type: 'LogBegun', data, metadata: {} };
     try {
       await this.#append(appendRequest(this.#options.identityStream, begun, NO_STREAM), deadline);
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
+    (await this.#client.connected(deadline)).logId = undefined;
     await this.#readLogId(deadline - performance.now()); // so that later appends need no read
   }
+}
+
+const toLogId = ({ id }: RecordedEvent): string => `e${id.slice(-12)}`;
+
+/** The event that stored the ID of an older log has it; otherwise its own ID gives it. */
+function storedId(begun: RecordedEvent): string {
+  const { logId } = (begun.data ?? {}) as { logId?: unknown };
+  return typeof logId === 'string' ? logId : toLogId(begun);
 }
 
 function isDeleted(error: unknown): boolean {
