@@ -51,6 +51,17 @@ const texts = (page: Page, selector: string): Promise<string[]> =>
 const becomes = (page: Page, selector: string, expected: unknown): Promise<void> =>
   expect.poll(() => texts(page, selector)).toEqual(expected);
 
+/** Why the focus cannot be seen: nothing has it, it has no outline, or something covers it; empty if it can. */
+const FOCUS_PROBLEM = `{
+  const focused = document.activeElement;
+  const { outlineStyle } = getComputedStyle(focused);
+  const { left, top, width, height } = focused.getBoundingClientRect();
+  const seen = [0.1, 0.9].map((part) => document.elementFromPoint(left + width / 2, top + height * part));
+  focused === document.body || outlineStyle === 'none' || !seen.every((one) => focused.contains(one))
+    ? focused.outerHTML.slice(0, 200)
+    : '';
+}`;
+
 const allowClipboard = (page: Page, url: string): Promise<void> =>
   page.browserContext().overridePermissions(url, ['clipboard-read', 'clipboard-sanitized-write']);
 
@@ -613,7 +624,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, NAMES, ['Fern 7']);
     await click(page, '.toggle');
     await click(page, '.detail ::-p-text(Receipt)');
-    await becomes(page, '.detail .status', ['Saved; “Check” verifies it.']);
+    await becomes(page, '.detail .status', ['Saved. Check it']);
     const [receiptFile, receipt] = await nextFile();
     expect(receiptFile).toBe('plant-7.tlog-proof');
     await click(page, 'nav [href="#check"]');
@@ -748,7 +759,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       if (body) void request.respond({ contentType: 'application/octet-stream', body });
     });
     await click(page, '.read');
-    await click(page, '.stop');
+    await click(page, '.read');
     await becomes(page, '#whole .bad', [expect.stringContaining('Stopped: the log is not checked.')]);
     const bytes = async (path: string) => Buffer.from(await (await carol.request(path)).bytes());
     body = await bytes('/tile/entries/000.p/2');
@@ -865,23 +876,110 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(await texts(page, '#evidence .result > *')).toEqual([]);
   });
 
-  test('is usable by keyboard', async () => {
-    const { url, dir, as } = await startService();
-    for (const [id, name] of ['Fern', 'Ivy'].entries()) await as('alice').create(id, { name });
-    const { page } = await openPage(`${url}/audit`);
+  test('is used by keyboard alone, with visible focus, from the sign-in to a receipt that holds', async () => {
+    const dir = tempDir();
+    const log = await openIn(dir);
+    for (let i = 0; i < 401; i++) {
+      const metadata = { occurredAt: new Date(Date.UTC(2026, 2, 1, 0, i)).toISOString() };
+      await log.append(`plant-alice/${i}`, { ...named('Oak'), metadata }, NO_STREAM);
+    }
+    await log.close();
+    const { url, as } = await startServiceWithTree({ DATA_DIR: dir });
+    await as('bob').create(1, { name: 'Fern' });
+    const key = await (await as('carol', 'audit').request('/log-key')).text();
+    const { page, problems } = await openPage(`${url}/audit`);
+    const nextFile = await catchFiles(page);
+    const focused = async (selector: string): Promise<void> => {
+      await page.waitForFunction((one: string) => document.activeElement?.matches(one), {}, selector);
+      expect(await page.evaluate(FOCUS_PROBLEM)).toBe('');
+    };
+    /** Presses Tab until this element has the focus, which is visible at each stop. */
+    const tabTo = async (selector: string, back = false): Promise<void> => {
+      for (let stops = 0; !(await page.$(`${selector}:focus`)); stops++) {
+        expect(stops, `stops before ${selector}`).toBeLessThan(30);
+        if (back) await page.keyboard.down('Shift');
+        await page.keyboard.press('Tab');
+        if (back) await page.keyboard.up('Shift');
+        expect(await page.evaluate(FOCUS_PROBLEM)).toBe('');
+      }
+    };
     const press = async (...keys: Parameters<typeof page.keyboard.press>[0][]): Promise<void> => {
       for (const key of keys) await page.keyboard.press(key);
     };
-    await page.focus('#token');
-    await page.keyboard.sendCharacter(await auditorToken(dir));
+    const type = async (field: string, text: string): Promise<void> => {
+      await tabTo(field);
+      await page.keyboard.sendCharacter(text);
+      await press('Enter');
+    };
+
+    await type('#token', await auditorToken(dir));
+    await focused('#timeline h2');
+    await page.waitForSelector('#timeline .older:enabled');
+    await tabTo('#timeline .older');
     await press('Enter');
-    await becomes(page, NAMES, ['Ivy', 'Fern']);
-    await page.waitForSelector('h2:focus');
-    await page.focus('.download');
-    await press('Tab', 'ArrowDown', 'Enter');
-    await becomes(page, '.detail pre', [expect.stringContaining('"name": "Fern"')]);
-    await press('Space');
-    expect(await page.$('.detail')).toBe(null);
+    await becomes(page, '.count', ['402 events, page 2']);
+    await focused('.toolbar .older');
+    await press('Enter');
+    await becomes(page, '.count', ['402 events, page 3']);
+    await focused('#timeline h2'); // it is the last page
+    await tabTo('#timeline .newest');
+    await press('Enter');
+    await becomes(page, '.count', ['402 events, newest first']);
+    await focused('#timeline h2');
+
+    await tabTo('#timeline .bars');
+    await press('Home', 'Enter');
+    await becomes(page, '.count', ['401 of 402 events match, newest first']);
+    await focused('#timeline .bars');
+    await tabTo('#timeline [type="reset"]', true);
+    await press('Enter');
+    await becomes(page, '.count', ['402 events, newest first']);
+
+    await tabTo('#timeline .toggle');
+    await press(...Array(60).fill('ArrowDown'));
+    for (let i = 0; i < 60; i++) {
+      await press('ArrowUp');
+      expect(await page.evaluate(FOCUS_PROBLEM)).toBe(''); // the header row covers no row
+    }
+    await press('Enter');
+    await tabTo('.detail summary');
+    await press('Enter');
+    await tabTo('.detail pre');
+    await tabTo('.detail [href="#timeline?user=bob"]', true);
+    await press('Enter');
+    await becomes(page, NAMES, ['Fern']);
+    await focused('#timeline h2');
+    await tabTo('#timeline .toggle');
+    await press('Enter');
+    await tabTo('.detail .actions :nth-child(2)');
+    await press('Enter');
+    const receipt = await nextFile();
+    await tabTo('.detail output a');
+    await press('Enter');
+    await focused('#check h2');
+    await type('#check [name="key"]', key);
+    await page.waitForSelector('.read:enabled');
+    await tabTo('.read');
+    await press('Enter');
+    await page.waitForSelector('#whole .good');
+    await focused('.read');
+    await tabTo('.choose');
+    const file = join(tempDir(), receipt[0]);
+    writeFileSync(file, receipt[1]);
+    const [chooser] = await Promise.all([page.waitForFileChooser(), press('Enter')]);
+    await chooser.accept([file]);
+    await becomes(page, '#evidence .good', [
+      '✓ The receipt of event 402 holds: it is signed, and the log of 402 events still begins with it.',
+    ]);
+    await focused('.choose');
+
+    await tabTo('nav [href="#point-in-time"]', true);
+    await press('Enter');
+    await page.waitForSelector('.users a');
+    await tabTo('.users a');
+    await press('Enter');
+    await focused('#point-in-time h2');
+    expect(problems).toEqual([]);
   });
 
   test('has a row of one line for each event, and prints the question, its time and whole rows without buttons', async () => {

@@ -50,7 +50,6 @@ export class Check extends Screen {
     this.#context = context;
     this.find('form').onsubmit = () => this.#checkSignature(this.field('key').value.trim());
     this.find('.read').onclick = () => this.#readWholeLog();
-    this.find('.stop').onclick = () => this.loading.abort();
     const input = this.find<HTMLInputElement>('[type="file"]');
     input.onchange = () => {
       void this.#checkFile(input.files?.[0]);
@@ -140,8 +139,10 @@ export class Check extends Screen {
     const progress = this.find<HTMLProgressElement>('progress');
     const pace = this.find('.pace');
     const showReading = (isReading: boolean): void => {
-      this.find('.read').hidden = isReading;
-      this.find('.stop').hidden = progress.hidden = !isReading;
+      const button = this.find('.read');
+      button.textContent = isReading ? 'Stop' : 'Read the whole log';
+      button.onclick = () => (isReading ? this.loading.abort() : this.#readWholeLog());
+      progress.hidden = !isReading;
       pace.textContent = '';
     };
     showReading(true);

@@ -152,6 +152,7 @@ export function jsonDetails(text: string): HTMLDetailsElement {
     const showAll = button(`Show all ${count(text.length)} characters`, () => {
       shown.replaceChildren(...coloured(text));
       showAll.remove();
+      element.focus();
     });
     element.append('…\n', showAll);
   }

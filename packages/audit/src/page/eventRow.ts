@@ -85,7 +85,7 @@ function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
       try {
         const receipt = await api.get(`proofs/${entityType.streams.noun}s?${new URLSearchParams(entity)}`);
         saveFile(`${entityType.streams.noun}-${entity.id}.tlog-proof`, await receipt.blob());
-        status.textContent = 'Saved; “Check” verifies it.';
+        status.replaceChildren('Saved. ', link('Check it', '#check'));
       } catch (error) {
         const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;
         status.textContent = hasNoTree

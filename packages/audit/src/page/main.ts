@@ -31,9 +31,11 @@ function show(): void {
   link.setAttribute('href', named ? location.hash : screenName(link.hash)); // the link keeps the current filters
   for (const other of links) other.ariaCurrent = other === link ? 'page' : null;
   const current = screens ? screenName(link.hash) : '#sign-in';
+  const isShown = !find(document, current).hidden;
   for (const section of document.querySelectorAll<HTMLElement>('main > section'))
     section.hidden = `#${section.id}` !== current;
   for (const element of document.querySelectorAll<HTMLElement>('[data-signed-in]')) element.hidden = !screens;
+  if (screens && !isShown && !document.activeElement?.closest('nav')) find(document, `${current} h2`).focus();
   screens?.get(current)?.open(link.hash);
   const about = new URLSearchParams(location.hash.split('?')[1]).get('about');
   if (screens && about) document.getElementById(`help-${about}`)?.focus();
@@ -70,7 +72,6 @@ async function signIn(): Promise<void> {
     ['#check', new Check(section('check'), context)],
   ]);
   showZone();
-  find(document, 'main > section:not([hidden]) h2').focus();
 }
 
 function signOut(message = ''): void {

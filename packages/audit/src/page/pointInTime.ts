@@ -53,6 +53,7 @@ export class PointInTime extends Screen {
       this.find('.state').hidden = false;
       this.showResults();
       this.#show();
+      this.refocus();
     } catch (error) {
       if (signal.aborted) return;
       this.find('.results').hidden = true; // they belong to another question
@@ -83,6 +84,7 @@ export class PointInTime extends Screen {
     this.find('.users').hidden = false;
     this.find('.state').hidden = true;
     this.showResults();
+    this.refocus();
   }
 
   async #read(user: string, signal: AbortSignal): Promise<Change[]> {

@@ -21,6 +21,8 @@ export abstract class Screen {
   protected loading = new AbortController();
   /** The fields in the URL. */
   protected given: Record<string, string> = {};
+  /** What had the focus before it was disabled, hidden or removed. */
+  protected focused: HTMLElement | null = null;
   readonly #fields: readonly HTMLInputElement[];
   /** The fragment that is shown. */
   #shown: string | undefined;
@@ -118,6 +120,7 @@ export abstract class Screen {
 
   /** Starts loading results. The shown results stay, dimmed, until new results arrive. */
   protected load(): AbortSignal {
+    this.focused = document.activeElement as HTMLElement;
     this.showError();
     this.find('.results').inert = true;
     return this.restart();
@@ -126,6 +129,16 @@ export abstract class Screen {
   protected showResults(): void {
     const results = this.find('.results');
     results.inert = results.hidden = false;
+  }
+
+  /** Gives the focus back to `focused` or, if it can no longer have it, to the title. */
+  protected refocus(): void {
+    const { focused } = this;
+    this.focused = null;
+    if (!focused || focused === document.body) return;
+    if (document.activeElement === focused) focused.blur(); // the browser has not noticed yet that it is hidden
+    for (const element of [focused, this.find('h2')])
+      if (document.activeElement === document.body) element.focus();
   }
 
   protected restart(): AbortSignal {

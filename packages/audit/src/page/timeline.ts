@@ -121,6 +121,7 @@ export class Timeline extends Screen {
   }
 
   async #turnTo(index: number): Promise<void> {
+    this.focused = this.find(index > this.#index ? '.older' : '.newer');
     await this.#showPage(index);
     const results = this.find('.results');
     if (results.getBoundingClientRect().top < 0) results.scrollIntoView();
@@ -235,11 +236,11 @@ export class Timeline extends Screen {
   }
 
   #showPaging(): void {
-    this.#showCount();
     this.#enable('newest', this.#index > 0);
     this.find('.newest').textContent = this.#unseen > 0 ? `Newest (${count(this.#unseen)} new)` : 'Newest';
     this.#enable('newer', this.#index > 0);
     this.#enable('older', this.#pages[this.#index + 1] !== undefined);
+    this.#showCount();
   }
 
   #showCount(): void {
@@ -261,6 +262,7 @@ export class Timeline extends Screen {
     this.find('figcaption').textContent =
       `${isFiltered ? 'Matching events' : 'Events'} per ${lengthName(barLength)}: ${scope}${from} to ${to}`;
     showHistogram(this.find('.chart'), counts, this.zone, (range) => this.go({ ...this.given, ...range }));
+    if (this.#countedTo !== undefined) this.refocus();
   }
 
   #countText(isFiltered: boolean): string {
@@ -297,6 +299,7 @@ export class Timeline extends Screen {
   }
 
   async #download(): Promise<void> {
+    this.focused = document.activeElement as HTMLElement;
     this.#enable('download', false);
     try {
       saveFile('events.ndjson', await (await this.api.get(`events?${this.query()}`)).blob());
@@ -304,6 +307,7 @@ export class Timeline extends Screen {
       this.showError(error);
     } finally {
       this.#enable('download', true);
+      this.refocus();
     }
   }
 
