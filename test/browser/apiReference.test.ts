@@ -32,6 +32,14 @@ test.skipIf(!HAS_BROWSER)(
       await page.title(),
     );
     expect(await page.$$eval('main a', (links) => links.map(({ href }) => href))).toContain(`${url}/audit`);
+    expect(
+      await page.$$eval(`${LIST} pre .key`, (keys) => keys.map(({ textContent }) => textContent)),
+    ).toEqual(['"name":', '"tag":', '"name":']);
+    for (const width of [390, 1440]) {
+      await page.setViewport({ width, height: 900 });
+      const isListed = await page.$eval('nav a', (link) => link.checkVisibility());
+      expect(isListed, 'on a narrow screen, the contents are closed').toBe(width === 1440);
+    }
     await page.$$eval('details', (all) => {
       for (const details of all) details.open = true;
     });

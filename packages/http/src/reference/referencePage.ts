@@ -43,7 +43,16 @@ const toText = (text: string): string =>
 const join = <T>(items: Iterable<T>, toHtml: (item: T) => string): string => [...items].map(toHtml).join('');
 const slug = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 
-const pre = (text: string): string => `<pre><code>${toText(text.trim())}</code></pre>`;
+const pre = (text: string): string => `<pre><code>${coloured(text.trim())}</code></pre>`;
+/** Strings of JSON in HTML, with the colon after a key; and numbers and words. */
+const TOKEN = /(&#34;.*?&#34;)(:?)|(?<=[ [:,])[-\w.]+/g;
+const coloured = (text: string): string =>
+  /^[[{]/.test(text)
+    ? toText(text).replace(TOKEN, (token, string, colon) => {
+        const name = colon ? 'key' : string ? 'string' : 'number';
+        return `<span class="${name}">${token}</span>`;
+      })
+    : toText(text);
 const example = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value, undefined, 2);
 
@@ -80,18 +89,19 @@ export function referencePage(api: ApiDocument, guide: string, [style, script, i
 </head>
 <body>
 <header><h1>${toText(title)} <span>${toText(version)}</span></h1><a href="openapi.json">openapi.json</a></header>
-<nav aria-label="Contents"><ul>
+<nav aria-label="Contents"><details><summary>Contents</summary><ul>
 <li class="tag">guide</li>${join(chapters, (chapter) => ('text' in chapter ? link(slug(chapter.text), chapter.text) : ''))}
+${link('token', 'Token')}
 ${join(tags, (tag) => `<li class="tag">${toText(tag.name)}</li>${join(tag.operations, (o) => link(anchor(o), o.summary))}`)}
 ${link('schemas', 'Schemas')}
-</ul></nav>
+</ul></details></nav>
 <main>
 ${toHtml(description)}
 ${toHtml(guide)}
 <section class="token">
 <h2 id="token">Token</h2>
 ${toHtml(api.components.securitySchemes.bearer.description)}
-<p hidden><label>Token for <em>Try it</em>, which only this page keeps
+<p hidden><label><span>Token for <em>Try it</em>, which only this page keeps</span>
 <input id="bearer" class="secret" autocomplete="off" spellcheck="false"></label></p>
 </section>
 ${join(tags, (tag) => `<h2 id="${slug(tag.name)}">${toText(tag.name)}</h2>${toHtml(tag.description)}${join(tag.operations, (o) => section(o, api))}`)}
