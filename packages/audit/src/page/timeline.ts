@@ -149,12 +149,12 @@ export class Timeline extends Screen {
     this.#showLogSizeSoon();
   }
 
-  /** Shows the size of the log when it includes the arrived events; repeats if more arrive in the meantime. */
+  /** Shows the size of the log when it includes the arrived events; repeats if the matching events change meanwhile. */
   #showLogSizeSoon(): void {
     const matching = this.#matching;
     this.#sizeTimer ??= setTimeout(() => {
       this.#sizeTimer = undefined;
-      if (this.#matching > matching) this.#showLogSizeSoon();
+      if (this.#matching !== matching) this.#showLogSizeSoon();
       void this.#showLogSize();
     }, SIZE_DELAY_MS);
   }
