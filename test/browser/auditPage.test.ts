@@ -95,6 +95,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#sign-in', { token: 'nonsense' });
     await becomes(page, '#sign-in .problem', ['The token is not valid.']);
     await page.waitForSelector('#sign-in details[open]');
+    await page.waitForSelector('#token[aria-invalid="true"]');
     const field = await page.evaluate(
       `[token.value, getComputedStyle(token).getPropertyValue('-webkit-text-security')]`,
     );
@@ -449,11 +450,15 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, `${notice} .copy`, ['Copied.']);
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(commands);
     await click(page, 'nav [href="#point-in-time"]');
-    await becomes(page, '.users > p', ['The log is empty.']);
-    await click(page, 'nav [href="#timeline"]');
+    await becomes(page, '.users > p', ['The log is empty. Create the first plant']);
+    expect(await page.$('#point-in-time form:not([hidden])')).toBe(null);
+    await click(page, '.users a');
     expect((await service.as('alice').post(body)).status).toBe(200);
     await becomes(page, NAMES, ['Fern']);
     await becomes(page, notice, []);
+    await click(page, 'nav [href="#point-in-time"]');
+    await becomes(page, '.users li', ['alice1 event']);
+    expect(await page.$('#point-in-time form:not([hidden])')).not.toBe(null);
   });
 
   test('an event has a link, which shows and opens it', async () => {
@@ -572,6 +577,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, '.detail .status', ['The service has no Merkle tree, so it gives no receipts.']);
     await click(page, 'nav [href="#check"]');
     await becomes(page, '.no-tree:not([hidden])', [expect.stringContaining('MERKLE_TREE=off')]);
+    expect(await page.$('#check .lead:not([hidden])')).toBe(null);
     expect(await page.$('.steps:not([hidden])')).toBe(null);
   });
 
@@ -1037,5 +1043,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#timeline', { id: 'two' });
     await page.waitForSelector('#timeline .results[inert]');
     await expectAccessible();
+    await page.setViewport({ width: 400, height: 860 });
+    await page.waitForSelector('#timeline .problem', { visible: true }); // although filters are closed
   });
 });

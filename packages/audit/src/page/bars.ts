@@ -1,10 +1,10 @@
-const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
-const WEEK_MS = 7 * DAY_MS;
+export const DAY_MS = 24 * HOUR_MS;
+export const WEEK_MS = 7 * DAY_MS;
 /** Each length is a multiple of the one before, so that bars can be merged into longer ones. */
-const BAR_LENGTHS_MS = [
+export const BAR_LENGTHS_MS = [
   1,
   10,
   100,

@@ -67,7 +67,7 @@ export class Check extends Screen {
   protected async show(): Promise<void> {
     const hasTree = (await this.#ownKey()) !== undefined;
     this.find('.no-tree').hidden = hasTree;
-    this.find('.steps').hidden = this.find('.verdict').hidden = !hasTree;
+    for (const name of ['.lead', '.steps', '.verdict']) this.find(name).hidden = !hasTree;
     this.#showVerdict();
   }
 

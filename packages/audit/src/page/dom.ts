@@ -1,9 +1,9 @@
 import { beginning, count, visible } from './text.ts';
+import { TO_THE_MINUTE } from './zone.ts';
 
-const MAX_TEXT_CHARACTERS = 4_000;
+export const MAX_TEXT_CHARACTERS = 4_000;
 const MAX_CELL_CHARACTERS = 120;
 const MAX_SUGGESTIONS = 200;
-const MINUTES = '2026-03-01T12:00'.length;
 
 /** The element that matches a selector. @throws Error if there is none */
 export function find<E extends Element = HTMLElement>(parent: ParentNode, selector: string): E {
@@ -80,7 +80,7 @@ export function addPicker(field: HTMLInputElement): void {
       .trim()
       .replace(' ', 'T')
       .replace(/^[^T]*$/, '$&T00:00')
-      .slice(0, MINUTES);
+      .slice(0, TO_THE_MINUTE);
     picker.showPicker();
   });
   open.className = 'pick';

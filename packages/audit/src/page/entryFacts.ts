@@ -5,11 +5,9 @@ import {
   tileHashes,
   tileRoot,
 } from '@event-sourced/transparency-log';
-import { cellText, facts, jsonDetails, make, streamName } from './dom.ts';
+import { cellText, facts, jsonDetails, MAX_TEXT_CHARACTERS, make, streamName } from './dom.ts';
 import type { Context } from './screen.ts';
 import { beginning, indentedJson, parseTime, visible } from './text.ts';
-
-const MAX_TEXT = 4_000;
 
 /** The fields of the event that an entry has, and the entry itself. */
 export function eventFacts(
@@ -34,7 +32,7 @@ export function eventFacts(
     });
     return [facts([['stream', streamName(stream)], ...texts]), jsonDetails(indentedJson(text))];
   } catch {
-    return [make('pre', '', visible(beginning(text, MAX_TEXT)))]; // it is not an event of this service
+    return [make('pre', '', visible(beginning(text, MAX_TEXT_CHARACTERS)))]; // it is not an event of this service
   }
 }
 

@@ -7,7 +7,7 @@ import type { Actions } from './eventRow.ts';
 import { PointInTime } from './pointInTime.ts';
 import type { Screen } from './screen.ts';
 import { Timeline } from './timeline.ts';
-import { Zone } from './zone.ts';
+import { TO_THE_MINUTE, Zone } from './zone.ts';
 
 /** Features of the oldest supported browsers; docs/auditing.md lists the browsers. */
 const isSupported = 'rawJSON' in JSON && 'fromBase64' in Uint8Array;
@@ -86,6 +86,7 @@ function signOut(message = ''): void {
 
 function showProblem(text: string): void {
   find(section('sign-in'), '.problem').textContent = text;
+  section('token').ariaInvalid = text === '' ? null : 'true';
   if (text !== '') find<HTMLDetailsElement>(section('sign-in'), 'details').open = true;
 }
 
@@ -100,7 +101,7 @@ addEventListener('click', ({ target }) => {
   if (copy) void copyText(copy.previousElementSibling?.textContent ?? '', copy);
 });
 addEventListener('beforeprint', () => {
-  const time = `${new Zone().format(Date.now(), 'YYYY-MM-DD HH:MM'.length)} UTC`;
+  const time = `${new Zone().format(Date.now(), TO_THE_MINUTE)} UTC`;
   find(document, '.printed').textContent = `Printed at ${time} from ${location.href}`;
 });
 addEventListener('hashchange', show);

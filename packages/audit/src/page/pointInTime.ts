@@ -47,7 +47,7 @@ export class PointInTime extends Screen {
       this.#slider.min = String(first - 1);
       this.#slider.max = String(this.#times.at(-1) ?? first);
       this.#slider.value = String(this.#lastEventAt(this.#at));
-      this.find('.question').replaceChildren(`${this.#plural()} of `, cellText(user));
+      this.find('.question bdi').replaceWith(cellText(user));
       this.#showMarks();
       this.find('.users').hidden = true;
       this.find('.state').hidden = false;
@@ -78,9 +78,12 @@ export class PointInTime extends Screen {
     const more = users.length - entries.length;
     const others = more > 0 ? `, and ${counted(more, 'other user')} that the field suggests` : '';
     const text = `The users with most of the newest ${counted(events.length, 'event')}${others}:`;
-    this.find('.users > p').textContent = events.length === 0 ? 'The log is empty.' : text;
+    const isEmpty = events.length === 0;
+    const create = link(`Create the first ${this.#entityType.streams.noun}`, '#timeline');
+    this.find('.users > p').replaceChildren(...(isEmpty ? ['The log is empty. ', create] : [text]));
     this.find('.users > ul').replaceChildren(...entries);
-    this.find('.users > ul').hidden = events.length === 0;
+    this.find('form').hidden = this.find('.users > ul').hidden = isEmpty;
+    if (isEmpty) this.expire();
     this.find('.users').hidden = false;
     this.find('.state').hidden = true;
     this.showResults();
@@ -140,10 +143,6 @@ export class PointInTime extends Screen {
       return mark;
     });
     this.find('.marks').replaceChildren(...marks);
-  }
-
-  #plural(): string {
-    return `${this.#entityType.streams.noun}s`.replace(/^./, (letter) => letter.toUpperCase());
   }
 
   #show(rows = PAGE_SIZE): void {

@@ -1,16 +1,8 @@
+import { BAR_LENGTHS_MS, DAY_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from './bars.ts';
 import { utc } from './text.ts';
-import type { Zone } from './zone.ts';
+import { FULL, type Zone } from './zone.ts';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
-const LENGTHS_MS = [
-  ...[1, 10, 100],
-  ...[1, 5, 15, 30].map((seconds) => seconds * 1_000),
-  ...[1, 5, 15, 30].map((minutes) => minutes * MINUTE_MS),
-  ...[1, 3, 6, 12].map((hours) => hours * HOUR_MS),
-  ...[1, 7].map((days) => days * DAY_MS),
-];
+const LENGTHS_MS = BAR_LENGTHS_MS.filter((length) => length <= WEEK_MS);
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 1_200, 12_000];
 const MAX_TICKS = 8;
 
@@ -35,8 +27,6 @@ export function ticks(from: number, to: number, zone: Zone): Tick[] {
     .map(toTick(months * 28 * DAY_MS));
 }
 
-const FULL = '2026-03-01 12:00:00.000'.length;
-
 function multiples(from: number, to: number, length: number): number[] {
   const first = Math.ceil(from / length);
   return Array.from(
@@ -55,5 +45,5 @@ function label(shown: string, length: number): string {
   const [date = '', time = ''] = shown.split(' ');
   if (length >= 28 * DAY_MS) return length >= 336 * DAY_MS ? date.slice(0, 4) : date.slice(0, 7);
   if (length >= DAY_MS || time === '00:00:00.000') return date;
-  return length >= MINUTE_MS ? time.slice(0, 5) : length >= 1_000 ? time.slice(0, 8) : time;
+  return length >= MINUTE_MS ? time.slice(0, 5) : length >= SECOND_MS ? time.slice(0, 8) : time;
 }

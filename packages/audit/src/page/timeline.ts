@@ -1,19 +1,18 @@
 import { readLogSize } from './api.ts';
-import { Bars, lengthName } from './bars.ts';
-import { moveByArrows, saveFile, suggest } from './dom.ts';
+import { Bars, DAY_MS, lengthName } from './bars.ts';
+import { make, moveByArrows, saveFile, suggest } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
 import { type EventPage, readHistogram, readPage, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
 import { Screen } from './screen.ts';
 import { count, counted } from './text.ts';
+import { DATE } from './zone.ts';
 
 /** The number of events of a page in the document; live events can double it. */
 const PAGE_SIZE = 200;
 /** A histogram of the service counts 10 000 events at most. */
 const MAX_HISTOGRAMS = 5;
-const DAY_MS = 86_400_000;
-const DATE_LENGTH = '2026-03-01'.length;
 const REFRESH_INTERVAL_MS = 100;
 /** A second later, the service has a checkpoint with all events. */
 const SIZE_DELAY_MS = 1_500;
@@ -187,10 +186,8 @@ export class Timeline extends Screen {
     let countedTo: bigint | undefined;
     try {
       for (let i = 0; i < MAX_HISTOGRAMS && (i === 0 || before !== undefined); i++) {
-        const query = new URLSearchParams([
-          ...this.query(),
-          ...(before ? [['before', before]] : []),
-        ] as never);
+        const query = this.query();
+        if (before !== undefined) query.set('before', before);
         const counts = await readHistogram(this.api, query, signal);
         bars.merge(counts);
         matching += counts.events;
@@ -258,9 +255,9 @@ export class Timeline extends Screen {
     const { first = Number.NaN, last = Number.NaN, barLength } = counts;
     const scope = this.#isComplete ? '' : `the newest ${count(this.#matching)}, `;
     const ends = this.zone.formatEnds(first, last);
-    const [from, to] = barLength < DAY_MS ? ends : ends.map((end) => end.slice(0, DATE_LENGTH));
-    this.find('figcaption').textContent =
-      `${isFiltered ? 'Matching events' : 'Events'} per ${lengthName(barLength)}: ${scope}${from} to ${to}`;
+    const [from, to] = barLength < DAY_MS ? ends : ends.map((end) => end.slice(0, DATE));
+    const title = `${isFiltered ? 'Matching events' : 'Events'} per ${lengthName(barLength)}: ${scope}`;
+    this.find('figcaption').replaceChildren(title, make('span', '', `${from} to ${to}`));
     showHistogram(this.find('.chart'), counts, this.zone, (range) => this.go({ ...this.given, ...range }));
     if (this.#countedTo !== undefined) this.refocus();
   }

@@ -3,9 +3,9 @@ import { parseTime, utc } from './text.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const TIME = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?))?(Z|[+-]\d\d:\d\d)?$/;
-const FULL = '2026-03-01 12:00:00.000'.length;
-const DATE = '2026-03-01'.length;
-const TO_THE_MINUTE = '2026-03-01 12:00'.length;
+export const FULL = '2026-03-01 12:00:00.000'.length;
+export const DATE = '2026-03-01'.length;
+export const TO_THE_MINUTE = '2026-03-01 12:00'.length;
 const TO_THE_SECOND = '2026-03-01 12:00:00'.length;
 
 /** The time zone of shown and typed times: UTC, or the browser's time zone. */
