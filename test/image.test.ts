@@ -7,9 +7,13 @@ import { ROOT } from './support/process.ts';
 const IMPORTS = /(?:^import |^(?:import|export|\}).* from |\bimport\(|\bnew URL\()'([^']+)'/gm;
 
 const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8');
-const copied = [...read('Dockerfile').matchAll(/^COPY --from=build \/app\/(\S+) /gm)].map(([, name]) => name);
+const names = (file: string, pattern: RegExp): string[] =>
+  [...read(file).matchAll(pattern)].flatMap(([, name = '']) => name.split(' '));
+const copied = names('Dockerfile', /^COPY --from=build \/app\/(\S+) /gm);
+/** What the first stage of the Dockerfile copies, and what .dockerignore lets it copy. */
+const [given, allowed] = [names('Dockerfile', /^COPY (?!--)(.+) /gm), names('.dockerignore', /^!(.+)/gm)];
 
-test('the image has every module that the service and its packages import', () => {
+test('the image has every module and file that the service and its packages import or read by URL', () => {
   expect(copied).toContain('node_modules');
   const { dependencies }: { dependencies: object } = JSON.parse(read('package.json'));
   const isInImage = (file: string, specifier: string): boolean => {
@@ -17,7 +21,9 @@ test('the image has every module that the service and its packages import', () =
     if (!specifier.startsWith('.'))
       return Object.keys(dependencies).some((name) => specifier === name || specifier.startsWith(`${name}/`));
     const path = join(dirname(file), specifier);
-    return copied.includes(path.split('/')[0]) && existsSync(join(ROOT, path));
+    const isIn = (names: string[]): boolean =>
+      names.some((name) => path === name || path.startsWith(`${name}/`));
+    return [copied, given, allowed].every(isIn) && existsSync(join(ROOT, path));
   };
   const files = globSync('{src,projections,packages/*/src}/**/*.{js,ts}', { cwd: ROOT }).filter(
     (file) => !file.includes('/testing/') && !file.endsWith('.d.ts'),
