@@ -17,10 +17,17 @@ export function useProxyFromEnv(env: NodeJS.ProcessEnv, urls: readonly string[])
   const https = env.https_proxy || env.HTTPS_PROXY;
   const list = (env.no_proxy || env.NO_PROXY || '').split(/[\s,]+/).filter((entry) => entry !== '');
   const noProxy = [...list, ...THIS_MACHINE];
-  const isProxied = (url: URL): boolean =>
-    Boolean(url.protocol === 'https:' ? https || http : http) && !noProxy.some((entry) => isOf(url, entry));
-  if (list.includes('*') || !urls.some((url) => isProxied(new URL(url)))) return;
-  for (const [name, proxy] of Object.entries({ HTTP_PROXY: http, HTTPS_PROXY: https }))
+  /** Whether requests of this protocol are not exempt. */
+  const isProxied = (protocol: string): boolean =>
+    urls
+      .map((url) => new URL(url))
+      .some((url) => url.protocol === protocol && !noProxy.some((entry) => isOf(url, entry)));
+  const used = {
+    HTTP_PROXY: isProxied('http:') || (!https && isProxied('https:')) ? http : undefined,
+    HTTPS_PROXY: isProxied('https:') ? https : undefined,
+  };
+  if (list.includes('*') || !(used.HTTP_PROXY || used.HTTPS_PROXY)) return;
+  for (const [name, proxy] of Object.entries(used))
     if (proxy && !/^https?:$/.test(URL.parse(proxy)?.protocol ?? ''))
       throw new Error(`${name} must be the URL of a proxy, such as http://proxy.example:3128`); // it may have a password
   const unsupported = list.find((entry) => !parseEntry(entry));
@@ -28,7 +35,7 @@ export function useProxyFromEnv(env: NodeJS.ProcessEnv, urls: readonly string[])
     throw new Error(
       `NO_PROXY must have hosts such as login.example, .example, 10.0.0.1 or 10.0.0.1:443, or *; not ${JSON.stringify(unsupported)}`,
     );
-  setGlobalProxyFromEnv({ ...env, no_proxy: noProxy.join(), NO_PROXY: noProxy.join() });
+  setGlobalProxyFromEnv({ ...used, NO_PROXY: noProxy.join() });
 }
 
 /** Whether a URL is of an entry of NO_PROXY. */

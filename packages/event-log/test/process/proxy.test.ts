@@ -61,3 +61,14 @@ test.each(UNSUPPORTED)('%j is refused if a request would use it', (env, message)
 test('https uses HTTP_PROXY if there is no HTTPS_PROXY, as Node does', () => {
   expect(() => useProxyFromEnv({ HTTP_PROXY: 'proxy' }, ['https://a.invalid'])).toThrow('HTTP_PROXY must');
 });
+
+test('a variable that no request would use may have any value', () => {
+  onTestFinished(setGlobalProxyFromEnv({ HTTP_PROXY: 'http://proxy.invalid', NO_PROXY: '*' })); // restores Node's agents
+  const [http, https] = [
+    { HTTP_PROXY: 'proxy', HTTPS_PROXY: PROXY },
+    { HTTP_PROXY: PROXY, HTTPS_PROXY: 'proxy' },
+  ];
+  expect(() => useProxyFromEnv(http, ['https://a.invalid'])).not.toThrow();
+  expect(() => useProxyFromEnv(https, [URL])).not.toThrow();
+  expect(() => useProxyFromEnv(http, ['https://a.invalid', URL])).toThrow('HTTP_PROXY must');
+});
