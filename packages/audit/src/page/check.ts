@@ -139,9 +139,9 @@ export class Check extends Screen {
     const progress = this.find<HTMLProgressElement>('progress');
     const pace = this.find('.pace');
     const showReading = (isReading: boolean): void => {
-      const button = this.find('.read');
-      button.textContent = isReading ? 'Stop' : 'Read the whole log';
-      button.onclick = () => (isReading ? this.loading.abort() : this.#readWholeLog());
+      const toggle = this.find('.read');
+      toggle.textContent = isReading ? 'Stop' : 'Read the whole log';
+      toggle.onclick = () => (isReading ? this.loading.abort() : this.#readWholeLog());
       progress.hidden = !isReading;
       pace.textContent = '';
     };
