@@ -969,11 +969,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await press('Enter');
     await page.waitForSelector('#whole .good');
     await focused('.read');
-    await tabTo('.choose');
     const file = join(tempDir(), receipt[0]);
     writeFileSync(file, receipt[1]);
-    const [chooser] = await Promise.all([page.waitForFileChooser(), press('Enter')]);
-    await chooser.accept([file]);
+    const opened = page.waitForFileChooser(); // it takes a moment until it intercepts the dialog
+    await tabTo('.choose');
+    await press('Enter');
+    await (await opened).accept([file]);
     await becomes(page, '#evidence .good', [
       '✓ The receipt of event 402 holds: it is signed, and the log of 402 events still begins with it.',
     ]);
