@@ -1,4 +1,4 @@
-import { FAILURES, openOnFake } from '@event-sourced/testing/interruptedReads';
+import { FAILURES, openToInterrupt } from '@event-sourced/testing/interruptedReads';
 import { interruptedReadsContract } from '../../packages/event-log/src/testing/contract.ts';
 
-interruptedReadsContract('over EventStoreDB', openOnFake, FAILURES);
+interruptedReadsContract('over EventStoreDB', openToInterrupt, FAILURES);

@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../event-log/src/eventStore.ts';
 import { event, type Interrupted, type Open, STREAM_PREFIX } from '../../event-log/src/testing/contract.ts';
 import type { FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import { slowClock } from './slowClock.ts';
 import { openOver, startFakeServer } from './stores.ts';
 
 const servers = new WeakMap<EventStore, FakeEventStoreDb>();
@@ -15,20 +16,35 @@ export const openOnFake: Open = async (again) => {
   return store;
 };
 
+const clocks = new WeakMap<EventStore, ReturnType<typeof slowClock>>();
+
+/** The same, for reads that are interrupted: until then, time passes slowly, or not at all. */
+export const openToInterrupt: Open = async (again) => {
+  const clock = (again && clocks.get(again)) ?? slowClock();
+  const store = await openOnFake(again);
+  clocks.set(store, clock);
+  return store;
+};
+
 type Interrupt = (server: FakeEventStoreDb, store: EventStore) => unknown;
 
 /** Interrupts the reads of a store, which then knows its log ID, when all reads of more than one event have paused. */
 function interruptedBy(interrupt: Interrupt): Interrupted {
   return async (store, after, start) => {
     const server = servers.get(store) as FakeEventStoreDb;
+    const clock = clocks.get(store) as ReturnType<typeof slowClock>;
     await store.logId();
     server.pauseReadsAfter(after);
-    const reads = start();
-    for (const read of reads) read.catch(() => {});
-    await expect.poll(() => server.pausedReads).toBe(reads.length - (after === 0 ? 1 : 3));
-    await interrupt(server, store);
+    // Until all have paused, a slow machine may need longer than their timeouts.
+    const reads = await clock.stopped(async () => {
+      const started = start();
+      for (const read of started) read.catch(() => {});
+      await expect.poll(() => server.pausedReads).toBe(started.length - (after === 0 ? 1 : 3));
+      await interrupt(server, store);
+      return { started };
+    });
     server.resumeReads();
-    return reads;
+    return reads.started;
   };
 }
 

@@ -1,4 +1,4 @@
-import { LEADER_CHANGES, openOnFake } from '@event-sourced/testing/interruptedReads';
+import { LEADER_CHANGES, openOnFake, openToInterrupt } from '@event-sourced/testing/interruptedReads';
 import { openOn } from '@event-sourced/testing/sharedServer';
 import { storePool } from '@event-sourced/testing/storePool';
 import { openOver } from '@event-sourced/testing/stores';
@@ -9,7 +9,7 @@ const pooled = storePool((url) => openOver(url, STREAM_PREFIX));
 eventStoreContract('the event store over EventStoreDB', openOnFake, {
   borrow: async () => (await pooled()).store,
 });
-interruptedReadsContract('over EventStoreDB', openOnFake, LEADER_CHANGES);
+interruptedReadsContract('over EventStoreDB', openToInterrupt, LEADER_CHANGES);
 const { EVENTSTOREDB_TEST_URL } = process.env;
 if (EVENTSTOREDB_TEST_URL)
   eventStoreContract('the event store over EVENTSTOREDB_TEST_URL', openOn(EVENTSTOREDB_TEST_URL));
