@@ -10,7 +10,7 @@ import {
 } from '../eventStore.ts';
 import { GRPC_STATUS } from './failures.ts';
 import { CallFailed } from './protocol.ts';
-import { eventIn, openRead, outOfOrder, type ReadRange } from './readCall.ts';
+import { openRead, outOfOrder, type ReadRange } from './readCall.ts';
 
 /** A page, and the ID of the event before it; undefined at the start of the log. */
 export type PageAfter = Page & { afterId: string | undefined };
@@ -118,14 +118,14 @@ export class Reader {
     let isMissing = false;
     try {
       for await (const response of call) {
-        isMissing ||= response.hasStreamNotFound();
-        const found = eventIn(response);
-        if (!found) continue;
-        const [{ event }, previous] = [found, events.at(-1)];
+        isMissing ||= response.isStreamNotFound === true;
+        const { event } = response;
+        if (!event) continue;
+        const previous = events.at(-1);
         const [earlier, later] = range.backwards ? [event, previous] : [previous, event];
         if (earlier && later && earlier.position >= later.position) throw outOfOrder(event);
         events.push(event);
-        length += range.stream === undefined ? found.length : 0;
+        length += range.stream === undefined ? (response.length ?? 0) : 0;
         // The first event may be the last event of the previous page. After the limit, the server would go on
         // searching.
         if (events.length < limit && (length < PAGE_LENGTH || events.length < 2)) continue;

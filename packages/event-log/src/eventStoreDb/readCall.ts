@@ -1,10 +1,11 @@
 import { EventStoreDBClient } from '@eventstore/db-client';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import stubs from '@eventstore/db-client/generated/streams_grpc_pb.js';
-import type { ReadReq, ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
+import type { ReadReq } from '@eventstore/db-client/generated/streams_pb.js';
 import messages from '@eventstore/db-client/generated/streams_pb.js';
 import { type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { CallFailed } from './protocol.ts';
+import { readResponse } from './readResponse.ts';
 
 // Reads and subscriptions use the client's generated stub: the client's own methods have no filter for reads of $all,
 // and end a cancelled read without an error. The client still connects, discovers the leader and sends the credentials.
@@ -39,7 +40,10 @@ abstract class Calls extends EventStoreDBClient {
   static read(client: EventStoreDBClient, request: ReadReq, requiresLeader: boolean) {
     const { GRPCStreamCreator, callArguments } = client as Calls;
     const options = callArguments({ requiresLeader }, { deadline: Number.POSITIVE_INFINITY });
-    return GRPCStreamCreator(stubs.StreamsClient, 'read', (stub) => stub.read(request, ...options))();
+    const { path, requestSerialize } = stubs.StreamsService.read;
+    return GRPCStreamCreator(stubs.StreamsClient, 'read', (stub) =>
+      stub.makeServerStreamRequest(path, requestSerialize, readResponse, request, ...options),
+    )();
   }
 }
 
@@ -80,46 +84,6 @@ function prefixFilter(prefix: string): ReadReq.Options.FilterOptions {
     .setCheckpointintervalmultiplier(CHECKPOINT_INTERVAL);
 }
 
-/** The event in a response, and its length in bytes; undefined if the response has none. */
-export function eventIn(response: ReadResp): { event: RecordedEvent; length: number } | undefined {
-  const recorded = response.getEvent()?.getEvent();
-  if (!recorded) return undefined;
-  const attributes = recorded.getMetadataMap();
-  const [data, metadata] = [recorded.getData_asU8(), recorded.getCustomMetadata_asU8()];
-  const isJson = attributes.get('content-type') === 'application/json';
-  const event = {
-    position: BigInt(recorded.getCommitPosition()),
-    stream: Buffer.from(recorded.getStreamIdentifier()?.getStreamName_asU8() ?? []).toString(),
-    revision: BigInt(recorded.getStreamRevision()),
-    id: recorded.getId()?.getString() ?? '',
-    type: attributes.get('type') ?? '',
-    data: isJson ? parsed(data, (text) => text) : data,
-    metadata: metadata.length > 0 ? parsed(metadata, () => metadata) : undefined,
-  };
-  return { event, length: data.length + metadata.length };
-}
-
 /** Positions in $all ascend, or descend in a backward read. */
 export const outOfOrder = ({ position }: RecordedEvent): CallFailed =>
   new CallFailed('transient', `the server sent position ${position} out of order`);
-
-/** Deeper nesting would overflow the stack of a structured clone between threads. */
-const MAX_NESTING = 500;
-
-/** The value of a JSON text; undefined if it is nested too deeply. */
-function parsed(json: Uint8Array, otherwise: (text: string) => unknown): unknown {
-  const text = Buffer.from(json).toString();
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return otherwise(text);
-  }
-  const mayBeDeep = json.length > 2 * MAX_NESTING; // each level is two brackets
-  return mayBeDeep && isDeeperThan(MAX_NESTING, value) ? undefined : value;
-}
-
-function isDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((part) => isDeeperThan(levels - 1, part));
-}

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { convertToCommandError, type EventStoreDBClient } from '@eventstore/db-client';
-import type { ReadResp } from '@eventstore/db-client/generated/streams_pb.js';
 import type { Position, RecordedEvent } from '../eventStore.ts';
 import { toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
-import { eventIn, openSubscription, outOfOrder, type ReadCall } from './readCall.ts';
+import { openSubscription, outOfOrder, type ReadCall } from './readCall.ts';
+import type { ReadResponse } from './readResponse.ts';
 
 /** `checkpoint`: the server has searched up to this position, and sent every match. */
 export type NewEvents = { events: RecordedEvent[]; checkpoint?: Position | undefined };
@@ -60,24 +60,22 @@ export class Subscription {
   #receive(call: ReadCall): void {
     this.#call = call;
     call
-      .on('data', (response: ReadResp) => this.#handle(response))
+      .on('data', (response: ReadResponse) => this.#handle(response))
       .on('end', () => this.end(new CallFailed('transient', 'the server ended the subscription')))
       .on('error', (error: Error) => this.end(toFailure(convertToCommandError(error), 'subscribe')));
     if (this.#failure) call.cancel();
   }
 
-  #handle(response: ReadResp): void {
-    if (response.hasConfirmation()) this.#confirmed.resolve();
+  #handle({ event, isConfirmation, checkpoint }: ReadResponse): void {
+    if (isConfirmation) this.#confirmed.resolve();
     const { events } = this.#arrived;
-    const event = eventIn(response)?.event;
     if (event && event.position <= this.#position) {
       this.end(outOfOrder(event));
       return;
     }
     this.#position = event?.position ?? this.#position;
-    const checkpoint = response.getCheckpoint()?.getCommitPosition();
     if (event) events.push(event);
-    if (checkpoint !== undefined) this.#arrived.checkpoint = BigInt(checkpoint);
+    if (checkpoint !== undefined) this.#arrived.checkpoint = checkpoint;
     if (event || checkpoint !== undefined) this.#news.resolve();
     if (events.length >= BUFFER_SIZE) this.#call?.pause();
   }
