@@ -26,7 +26,12 @@ export type RecordedEvent = Readonly<{
   type: string;
   data: unknown;
   metadata: unknown;
+  /** The leaf hash of the erased event whose stub this is, set by the store. */
+  erased?: string;
 }>;
+
+/** The stub that replaces the event at a position. */
+export type Stub = Pick<RecordedEvent, 'position' | 'stream' | 'id' | 'type' | 'data' | 'metadata'>;
 
 export type Appended = { position: Position; revision: bigint };
 
@@ -124,6 +129,15 @@ export type EventStore = EventLog & {
    * event; TypeError: the stream has no name in well-formed Unicode, the event has no UUID or no type, or is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
+
+  /**
+   * Replaces events with stubs and appends the first events of new streams, all durably or nothing. Missing if the store
+   * cannot overwrite events. @throws StoreUnavailable, also if a position has no event or a stub
+   */
+  erase?(stubs: readonly Stub[], records: readonly { stream: string; event: NewEvent }[]): Promise<void>;
+
+  /** Pending while files may have bytes of erased events, for example while a reader holds old pages; then undefined. */
+  readonly scrubbing?: Promise<void> | undefined;
 };
 
 /** Observes an event store, for metrics. Its methods must not throw. */

@@ -1,3 +1,13 @@
+export { canErase, type ErasableStore, eraseStreams } from './eraseStreams.ts';
+export {
+  type ErasedEvent,
+  type Erasure,
+  EVENT_ERASED,
+  EVENTS_ERASED,
+  leafOfStub,
+  parseErasure,
+  stubOf,
+} from './erasure.ts';
 export { newEventId, UUID } from './eventId.ts';
 export {
   type AppendOutcome,
@@ -16,6 +26,7 @@ export {
   type StoreObserver,
   StoreUnavailable,
   StreamDeleted,
+  type Stub,
   WrongExpectedRevision,
 } from './eventStore.ts';
 export type { Logger } from './logger.ts';

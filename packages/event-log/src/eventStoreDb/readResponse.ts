@@ -1,3 +1,4 @@
+import { withErased } from '../erasure.ts';
 import type { Position, RecordedEvent } from '../eventStore.ts';
 
 // Decodes the responses to reads and subscriptions (EventStoreDB, streams.proto and shared.proto; the encoding:
@@ -45,7 +46,7 @@ function readEvent(message: Message): ReadResponse {
     } else if (field === 7) metadata = value;
     else if (field === 8) data = value;
   }
-  const event = {
+  const event = withErased({
     position,
     stream,
     revision,
@@ -53,7 +54,7 @@ function readEvent(message: Message): ReadResponse {
     type,
     data: isJson ? parsed(data?.text ?? '', (text) => text) : (data?.bytes ?? new Uint8Array()),
     metadata: metadata?.length ? parsed(metadata.text, () => metadata.bytes) : undefined,
-  };
+  });
   return { event, length: (data?.length ?? 0) + (metadata?.length ?? 0) };
 }
 
@@ -128,11 +129,12 @@ class Message {
   /** A tag or a length: groups of seven bits, the lowest first. */
   #number(): number {
     let number = 0;
-    for (let factor = 1; ; factor *= 128) {
+    for (let factor = 1; factor < 2 ** 70; factor *= 128) {
       const byte = this.#bytes[this.#to++] ?? 0;
       number += (byte & 127) * factor;
       if (byte < 128) return number;
     }
+    throw new Error('a number has more than ten bytes');
   }
 }
 

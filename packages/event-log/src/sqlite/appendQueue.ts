@@ -1,15 +1,20 @@
 import type { AppendRequest } from '../appendRequest.ts';
 import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
+import { fileIdentity } from '../disk/fileIdentity.ts';
+import { withErased } from '../erasure.ts';
 import {
   type Appended,
   LogDamaged,
   type NewEvent,
+  type Position,
   type RecordedEvent,
   type StoreObserver,
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { moduleBeside, Thread } from '../threads/thread.ts';
+import { backOff, sleep } from '../time/sleep.ts';
+import type { StubRow } from './overwrite.ts';
 import {
   type AppendBatch,
   type AppendResult,
@@ -21,11 +26,22 @@ import {
 
 /** The number of appends in a message to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
+/** Readers may need old pages for a long time. */
+const MAX_SCRUB_DELAY_MS = 2_000;
 
 type Append = {
   request: AppendRequest;
   event: NewEvent;
   resolve: (appended: Appended) => void;
+  reject: (error: Error) => void;
+};
+
+type Record = { request: AppendRequest; event: NewEvent };
+
+/** An erasure that the writer thread has not replied to. */
+type PendingErasure = {
+  records: readonly Record[];
+  resolve: () => void;
   reject: (error: Error) => void;
 };
 
@@ -48,11 +64,17 @@ type Options = {
  */
 export class AppendQueue {
   readonly #options: Options;
-  readonly #thread: Thread<WriterOperations, void, CommitReply>;
+  /** Pending while the log may have bytes of erased events. */
+  scrubbing: Promise<void> | undefined;
+  readonly #thread: Thread<WriterOperations, boolean, CommitReply>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
   /** Handed to the writer thread, not yet resolved or rejected, in order. */
   #committing: Append[] = [];
+  /** Handed to the writer thread, in order. */
+  readonly #erasing: PendingErasure[] = [];
+  #erasures = 0;
+  readonly #closing = new AbortController();
   #checkpoint = Promise.resolve();
   /** Why appends are rejected; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
@@ -70,8 +92,9 @@ export class AppendQueue {
 
   static async start(options: Options): Promise<AppendQueue> {
     const queue = new AppendQueue(options);
-    await queue.#thread.started;
+    const isUnscrubbed = await queue.#thread.started;
     queue.#isStarted = true;
+    if (isUnscrubbed) queue.#scrub();
     return queue;
   }
 
@@ -88,10 +111,23 @@ export class AppendQueue {
     });
   }
 
+  /** Replaces events with stubs and appends the records, in one transaction; then the scrub starts. @throws StoreUnavailable */
+  erase(stubs: StubRow[], records: readonly Record[]): Promise<void> {
+    if (this.#closed) throw this.#closed;
+    this.#handOver();
+    return new Promise((resolve, reject) => {
+      this.#erasing.push({ records, resolve, reject });
+      const appends = records.map(({ request }) => toRow(request));
+      this.#thread.post('erase', { stubs, appends, recordedAt: this.#options.now().toISOString() });
+    });
+  }
+
   /** Waits for the appends in flight and a last checkpoint: the thread replies to all appends before it exits. */
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
+    this.#closing.abort();
+    await this.scrubbing; // the next start continues it
     await this.#checkpoint; // a running checkpoint would block that of the writer
     await this.#thread.close();
   }
@@ -122,6 +158,8 @@ export class AppendQueue {
     else if ('damaged' in reply) this.#options.onDamage(new LogDamaged(reply.damaged));
     else if ('rolledBack' in reply)
       this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
+    else if ('erased' in reply) this.#handleErasure(reply.erased);
+    else if ('notErased' in reply) this.#erasing.shift()?.reject(new StoreUnavailable(reply.notErased));
     else if ('checkpointDue' in reply) this.#checkpoint = this.#runCheckpoint(reply.checkpointDue);
     else this.#handleCommit(reply.results, reply.seconds);
   }
@@ -134,6 +172,39 @@ export class AppendQueue {
     for (const reply of replies) this.#handle(reply);
   }
 
+  #handleErasure(positions: Position[]): void {
+    const { records, resolve } = this.#erasing.shift() as PendingErasure;
+    if (positions.length > 0)
+      this.#options.onCommit(positions.map((at, i) => toEvent(records[i] as Record, at)));
+    this.#scrub();
+    resolve();
+  }
+
+  /** Removes the bytes of erased events: at the next step, if a scrub is running. */
+  #scrub(): void {
+    this.#erasures++;
+    this.scrubbing ??= this.#runScrub().finally(() => {
+      this.scrubbing = undefined;
+    });
+  }
+
+  async #runScrub(): Promise<void> {
+    const { file, checkpointer } = this.#options;
+    const { signal } = this.#closing;
+    let erasures = -1;
+    for (let attempts = 1; erasures !== this.#erasures && !signal.aborted; attempts++) {
+      const before = this.#erasures;
+      try {
+        if (await this.#thread.call('scrub', undefined)) erasures = before;
+        else await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
+      } catch {
+        // The disk is full, or the thread has ended. Errors that end all appends are replies of their own.
+      }
+      if (erasures !== this.#erasures && attempts > 1)
+        await sleep(backOff(attempts, MAX_SCRUB_DELAY_MS), signal);
+    }
+  }
+
   #handleCommit(results: AppendResult[], seconds: number): void {
     const { observer, onCommit } = this.#options;
     const appends = this.#committing.splice(0, results.length);
@@ -141,9 +212,7 @@ export class AppendQueue {
     for (const [i, { request, event }] of appends.entries()) {
       const position = results[i];
       if (typeof position !== 'bigint') continue;
-      const { id, type, data, metadata } = event;
-      const revision = request.expectedRevision + 1n;
-      events.push({ position, stream: request.stream, revision, id, type, data, metadata });
+      events.push(toEvent({ request, event }, position));
     }
     observer?.onCommit(results.length, seconds);
     if (observer) countAppends(observer, results);
@@ -158,8 +227,15 @@ export class AppendQueue {
     for (const { reject } of [...this.#committing, ...this.#waiting]) reject(this.#closed);
     this.#committing = [];
     this.#waiting = [];
+    for (const { reject } of this.#erasing.splice(0)) reject(this.#closed);
     this.#options.onFatal(error);
   }
+}
+
+function toEvent({ request, event }: Record, position: Position): RecordedEvent {
+  const { stream, expectedRevision } = request;
+  const { id, type, data, metadata } = event;
+  return withErased({ position, stream, revision: expectedRevision + 1n, id, type, data, metadata });
 }
 
 const toRow = ({ id, stream, expectedRevision, type, data, metadata }: AppendRequest): AppendRow => [

@@ -1,13 +1,22 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE } from '../disk/sqlite.ts';
+import { EVENT_ERASED } from '../erasure.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
+import {
+  isUnscrubbed,
+  keepFromEarlierPrograms,
+  overwriteEvents,
+  rewritePages,
+  setScrubbed,
+} from './overwrite.ts';
 import {
   type AppendBatch,
   type AppendResult,
   type AppendRow,
   type CommitReply,
+  type ErasureRows,
   endingReplies,
   type WriterOperations,
 } from './protocol.ts';
@@ -17,6 +26,7 @@ import {
 /** A checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
 const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
+const BUSY_TIMEOUT_MS = 5_000;
 const FILE_CHECK_INTERVAL_MS = 1_000;
 
 /** Appends to the log file, one transaction per commit. */
@@ -29,6 +39,8 @@ class LogWriter {
   readonly #files: Map<string, string | undefined>;
   #bytesSinceCheckpoint = 0;
   #isCheckpointRunning = false;
+  /** Whether the pages were rewritten after the last erasure. */
+  #isRewritten = false;
   /** Why nothing may be written; undefined while the log is writable. */
   #ended: string | undefined;
 
@@ -49,23 +61,72 @@ class LogWriter {
       count: batches.flatMap(({ appends }) => appends).length,
       rolledBack: reason,
     });
-    if (this.#ended !== undefined) return [rolledBack(this.#ended)];
     const begun = performance.now();
+    return this.#transaction(rolledBack, () => {
+      const results = batches.flatMap((batch) => this.#appendAll(batch));
+      return () => ({ results, seconds: (performance.now() - begun) / 1_000 });
+    });
+  }
+
+  /** Overwrites events with stubs and appends the records, in one transaction. */
+  erase({ stubs, ...records }: ErasureRows): CommitReply[] {
+    return this.#transaction(
+      (notErased) => ({ notErased }),
+      () => {
+        const appended = this.#appendAll(records);
+        const positions = appended.filter((result) => typeof result === 'bigint');
+        if (positions.length < appended.length) throw new Error('a record of the erasure was not appended');
+        overwriteEvents(this.#db, stubs);
+        this.#isRewritten = false;
+        return () => ({ erased: positions });
+      },
+    );
+  }
+
+  /** A step of the scrub; false if another step must follow. The first one may take seconds per million events. */
+  scrub(): boolean {
+    if (this.#ended !== undefined) throw new Error(this.#ended);
+    if (!this.#isRewritten) {
+      rewritePages(this.#db);
+      this.#isRewritten = true;
+      return false;
+    }
+    if (!this.#truncateWal()) return false;
+    setScrubbed(this.#db);
+    return true;
+  }
+
+  /** Commits what `run` writes. The reply, which `run` returns, is created after the commit. */
+  #transaction(rolledBack: (reason: string) => CommitReply, run: () => () => CommitReply): CommitReply[] {
+    if (this.#ended !== undefined) return [rolledBack(this.#ended)];
     try {
       this.#db.exec('BEGIN IMMEDIATE');
-      const results = batches.flatMap(({ appends, recordedAt }) =>
-        appends.map((append) => this.#append(append, recordedAt)),
-      );
+      const reply = run();
       this.#db.exec('COMMIT');
-      const seconds = (performance.now() - begun) / 1_000;
+      const committed = reply();
       const replaced = this.checkFiles();
-      return replaced.length > 0 ? replaced : [{ results, seconds }];
+      return replaced.length > 0 ? replaced : [committed];
     } catch (error) {
       const ending = endingReplies(error);
       if (ending.some((reply) => 'fatal' in reply)) return ending;
       // On a full disk, SQLite has already rolled back.
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       return [rolledBack((error as Error).message), ...ending];
+    }
+  }
+
+  #appendAll({ appends, recordedAt }: AppendBatch): AppendResult[] {
+    return appends.map((append) => this.#append(append, recordedAt));
+  }
+
+  /** Moves the whole write-ahead log and empties it; false if a reader needs an earlier state. Does not wait for readers. */
+  #truncateWal(): boolean {
+    this.#db.exec('PRAGMA busy_timeout = 0');
+    try {
+      const { busy } = this.#db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+      return busy === 0;
+    } finally {
+      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }
   }
 
@@ -86,6 +147,7 @@ class LogWriter {
     }
     try {
       const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata, recordedAt);
+      if (type === EVENT_ERASED) keepFromEarlierPrograms(this.#db);
       this.#bytesSinceCheckpoint += data.length + metadata.length + 2 * PAGE_BYTES;
       return BigInt(lastInsertRowid);
     } catch (error) {
@@ -146,11 +208,23 @@ db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits
 const writer = new LogWriter(db, file);
 let waiting: AppendBatch[] = [];
 
-const sendEvent = serve<WriterOperations, void, CommitReply>(
+const sendEvent = serve<WriterOperations, boolean, CommitReply>(
   {
     commit(batch) {
       // Batches that arrive in the same turn share a transaction.
       if (waiting.push(batch) === 1) setImmediate(commitWaiting);
+    },
+    erase(erasure) {
+      commitWaiting(); // replies are in the order of the requests
+      send(writer.erase(erasure));
+    },
+    scrub() {
+      try {
+        return writer.scrub();
+      } catch (error) {
+        send(endingReplies(error));
+        throw error;
+      }
     },
     checkpoint: () => send(writer.checkpoint('PASSIVE')),
     close() {
@@ -158,7 +232,7 @@ const sendEvent = serve<WriterOperations, void, CommitReply>(
       send(writer.close());
     },
   },
-  undefined,
+  isUnscrubbed(db),
 );
 setInterval(() => send(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
 

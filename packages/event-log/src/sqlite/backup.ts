@@ -27,6 +27,7 @@ export async function copyDatabase(
 
 function copy({ from, to, isChecked }: Copy): void {
   using source = openReadOnly(from);
+  source.exec('PRAGMA secure_delete = ON'); // the new file inherits it: moving a row leaves no copy
   source.prepare('VACUUM INTO ?').run(to);
   if (isChecked) {
     using target = new DatabaseSync(to, { readOnly: true });

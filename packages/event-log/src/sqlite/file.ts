@@ -7,6 +7,13 @@ import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '..
 /** 'PLog' in ASCII: the application ID in the header of a log file. */
 const APPLICATION_ID = 0x504c6f67;
 const VERSION = 1;
+/** The version of a log with stubs: earlier programs, which would hash them like events, do not open it. */
+export const HAS_STUBS = 2;
+/** The version of a log with stubs that may still have bytes of the erased events. */
+export const NOT_SCRUBBED = 3;
+
+export const NEVER_UPDATED = `CREATE TRIGGER events_are_never_updated BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END`;
 
 /** The schema of the log on disk. It is permanent: add to it, never change it. */
 export const SCHEMA = `
@@ -24,8 +31,7 @@ export const SCHEMA = `
     UNIQUE (stream, revision)
   ) STRICT;
 
-  CREATE TRIGGER events_are_never_updated BEFORE UPDATE ON events
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+  ${NEVER_UPDATED};
   CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 `;
@@ -54,6 +60,8 @@ export function openLogFile(file: string): DatabaseSync {
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
+      PRAGMA secure_delete = ON;
+      PRAGMA temp_store = MEMORY; -- the system's temporary directory is no place for names
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE would bypass the DELETE trigger
       DELETE FROM log WHERE FALSE; -- fails if SQLite could open the file only for reading
     `);
@@ -160,8 +168,8 @@ function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBu
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
-  if (version > VERSION)
-    throw new Error(`it has format version ${version}; this program supports up to ${VERSION}`);
+  if (version > NOT_SCRUBBED)
+    throw new Error(`it has format version ${version}; this program supports up to ${NOT_SCRUBBED}`);
 }
 
 function create(db: DatabaseSync): void {

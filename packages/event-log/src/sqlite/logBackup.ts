@@ -4,9 +4,18 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { assertWritable, fileSize } from '../disk/sqlite.ts';
+import { assertWritable, fileSize, prepareArrays } from '../disk/sqlite.ts';
+import { EVENT_ERASED } from '../erasure.ts';
 import { type EventLog, type Position, START } from '../eventStore.ts';
-import { assertIsLog, assertWalFits, isInWalMode } from './file.ts';
+import { assertIsLog, assertWalFits, HAS_STUBS, isInWalMode } from './file.ts';
+import {
+  isUnscrubbed,
+  keepFromEarlierPrograms,
+  overwriteEvents,
+  rewritePages,
+  type StubRow,
+  setScrubbed,
+} from './overwrite.ts';
 import { prepareReads } from './read.ts';
 
 const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_at';
@@ -48,7 +57,9 @@ export class LogBackup implements Disposable {
     if (!existsSync(`${logFile}-wal`) && !canWrite(dirname(logFile))) log.searchParams.set('immutable', '1');
     this.#db = opening.use(new DatabaseSync(pathToFileURL(file)));
     assertIsLog(this.#db);
-    this.#db.exec(`PRAGMA synchronous = EXTRA; PRAGMA cache_size = -${CACHE_SIZE_KIB}`);
+    this.#db.exec(
+      `PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${CACHE_SIZE_KIB}`,
+    );
     this.#db.prepare('ATTACH ? AS source').run(log.href);
     this.#db.exec('BEGIN IMMEDIATE');
     this.events = prepareReads(this.#db, { forHashing: true });
@@ -62,11 +73,13 @@ export class LogBackup implements Disposable {
     const [last] = this.#db
       .prepare('SELECT position, id FROM main.events ORDER BY position DESC LIMIT 1')
       .all();
-    const inLog = this.#db.prepare('SELECT 1 FROM source.events WHERE position = :position AND id = :id');
+    const inLog = this.#db.prepare(
+      `SELECT 1 FROM source.events WHERE position = :position AND (id = :id OR type = '${EVENT_ERASED}')`,
+    );
     if (last && !inLog.get(last)) throw new Error('it has events that the log does not have');
   }
 
-  /** Copies the events of the log that the backup lacks. @throws Error, also if the signal aborts */
+  /** Copies the events of the log that the backup lacks, and erases what the log has erased. @throws Error, also if the signal aborts */
   async append(signal: AbortSignal): Promise<void> {
     const insert = this.#db.prepare(`
       INSERT INTO main.events (${COLUMNS}) SELECT ${COLUMNS} FROM source.events
@@ -79,10 +92,30 @@ export class LogBackup implements Disposable {
       await nextTurn();
       signal.throwIfAborted();
     }
+    this.#erase();
   }
 
+  #erase(): void {
+    const { user_version: version } = this.#db.prepare('PRAGMA source.user_version').get() as {
+      user_version: number;
+    };
+    if (version < HAS_STUBS) return;
+    keepFromEarlierPrograms(this.#db);
+    const stubs = prepareArrays(
+      this.#db,
+      `SELECT position, log.id, log.stream, log.type, log.data, log.metadata
+      FROM source.events AS log JOIN main.events AS copy USING (position)
+      WHERE log.type = '${EVENT_ERASED}' AND copy.type <> '${EVENT_ERASED}'`,
+    ).all() as unknown as StubRow[];
+    if (stubs.length > 0) overwriteEvents(this.#db, stubs);
+  }
+
+  /** Commits the backup, and then removes bytes of erased events. */
   commit(): void {
     this.#db.exec('COMMIT');
+    if (!isUnscrubbed(this.#db)) return;
+    rewritePages(this.#db);
+    setScrubbed(this.#db);
   }
 
   /** Closes the file; without a commit, it is unchanged. */

@@ -1,13 +1,25 @@
 import type { OpenFile } from '../disk/checkpointThread.ts';
 import { hasSqliteCode, isDamage, SQLITE } from '../disk/sqlite.ts';
+import type { Position } from '../eventStore.ts';
+import type { StubRow } from './overwrite.ts';
 
 // The protocol between the embedded log and its writer thread.
 
 /**
- * When the thread has started, it has opened the log. It sends a CommitReply after each transaction.
+ * When the thread has started, it has opened the log, and reports whether the log must be scrubbed. It sends a CommitReply
+ * after each transaction.
  * `checkpoint`: another thread has run the checkpoint that was due; events appended in the meantime remain.
+ * `scrub`: the next step of removing bytes of erased events; false if another step must follow, after a checkpoint.
  */
-export type WriterOperations = { commit: (batch: AppendBatch) => void; checkpoint: () => void };
+export type WriterOperations = {
+  commit: (batch: AppendBatch) => void;
+  erase: (erasure: ErasureRows) => void;
+  checkpoint: () => void;
+  scrub: () => boolean;
+};
+
+/** The stubs and the records of an erasure. */
+export type ErasureRows = AppendBatch & { stubs: StubRow[] };
 
 /** An append: ID, stream, expected revision, type, and data and metadata as JSON text. */
 export type AppendRow = [string, string, bigint, string, string, string];
@@ -21,12 +33,15 @@ export type AppendBatch = { appends: AppendRow[]; recordedAt: string };
 /**
  * The reply to the appends of one transaction, in the order of the requests.
  * `results`: the appends are committed and on disk, after this number of `seconds`.
- * `rolledBack`: none of the `count` appends is in the log. `fatal`: durability can no longer be guaranteed, neither for
+ * `rolledBack`: none of the `count` appends is in the log. `erased`: the positions of the records of an erasure; or
+ * `notErased`: why the erasure was rolled back. `fatal`: durability can no longer be guaranteed, neither for
  * these appends nor for later ones. `damaged` follows a reply: the log is damaged. `checkpointDue`: for this file.
  */
 export type CommitReply =
   | { results: AppendResult[]; seconds: number }
   | { count: number; rolledBack: string }
+  | { erased: Position[] }
+  | { notErased: string }
   | { fatal: string }
   | { damaged: string }
   | { checkpointDue: OpenFile };

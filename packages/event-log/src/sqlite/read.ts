@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileSize, isDamage, openReadOnly } from '../disk/sqlite.ts';
+import { withErased } from '../erasure.ts';
 import {
   type BackwardRange,
   type Batch,
@@ -229,7 +230,7 @@ function parseEvent(
   [position, id, stream, revision, type, data, metadata]: Row,
   parse: (text: string) => unknown,
 ): RecordedEvent {
-  return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
+  return withErased({ position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) });
 }
 
 /** Reads rows so that different bytes give different events. */

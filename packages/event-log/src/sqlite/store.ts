@@ -5,6 +5,7 @@ import {
   type EventLog,
   type EventStore,
   LogDamaged,
+  NO_STREAM,
   type Position,
   type RecordedEvent,
   START,
@@ -14,6 +15,7 @@ import {
 import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
+import type { StubRow } from './overwrite.ts';
 import { BATCH_SIZE, follow, prepareReads } from './read.ts';
 import { UncleanLog } from './uncleanLog.ts';
 
@@ -121,6 +123,18 @@ async function open(options: Options): Promise<EventStore> {
     },
     async append(stream, event, expectedRevision) {
       return queue.append(appendRequest(stream, event, expectedRevision), event);
+    },
+    async erase(stubs, records) {
+      const rows = stubs.map(({ position, id, stream, type, data, metadata }): StubRow => {
+        return [position, id, stream, type, JSON.stringify(data), JSON.stringify(metadata)];
+      });
+      const appended = records.map(({ stream, event }) => {
+        return { request: appendRequest(stream, event, NO_STREAM), event };
+      });
+      await queue.erase(rows, appended);
+    },
+    get scrubbing() {
+      return queue.scrubbing;
     },
   };
 }

@@ -367,7 +367,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
 }
 
 /** An event with plain members: a reader for hashing parses some members lazily. */
-const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
+const plain = ({
   position,
   stream,
   revision,
@@ -375,6 +375,16 @@ const plain = ({ position, stream, revision, id, type, data, metadata }: Recorde
   type,
   data,
   metadata,
+  erased,
+}: RecordedEvent): RecordedEvent => ({
+  position,
+  stream,
+  revision,
+  id,
+  type,
+  data,
+  metadata,
+  ...(erased !== undefined && { erased }),
 });
 
 /** The events of the log after a position, until the subscription has caught up. */

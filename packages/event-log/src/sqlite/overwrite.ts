@@ -1,0 +1,63 @@
+import type { DatabaseSync } from 'node:sqlite';
+import { readHeader } from '../disk/sqlite.ts';
+import { EVENT_ERASED } from '../erasure.ts';
+import type { Position } from '../eventStore.ts';
+import { HAS_STUBS, NEVER_UPDATED, NOT_SCRUBBED } from './file.ts';
+
+/** A stub: position, ID, stream, type, and data and metadata as JSON text. */
+export type StubRow = [Position, string, string, string, string, string];
+
+/** VACUUM of a log of this size takes a fraction of a second. */
+const SMALL_LOG_BYTES = 32 * 1024 * 1024;
+
+/**
+ * Replaces events with stubs, in the open transaction of a connection with `secure_delete`. First all rows shrink: SQLite
+ * then moves no row that is still to be overwritten, which would leave a copy. Streams are erased as a whole.
+ * @throws Error if a position has no event or a stub, or if a stream has another event
+ */
+export function overwriteEvents(db: DatabaseSync, stubs: readonly StubRow[]): void {
+  const streamAt = db.prepare('SELECT stream FROM main.events WHERE position = ? AND type <> ?');
+  const blank = db.prepare(`
+    UPDATE main.events SET id = position, stream = '', revision = position, type = '', data = '', metadata = '',
+      recorded_at = '' WHERE position = ?`);
+  const write = db.prepare(`
+    UPDATE main.events SET id = ?, stream = ?, revision = 0, type = ?, data = ?, metadata = ? WHERE position = ?`);
+  const isLeft = db.prepare('SELECT 1 FROM main.events WHERE stream = ?');
+  const streams = new Set<string>();
+  for (const [position] of stubs) {
+    const event = streamAt.get(position, EVENT_ERASED) as { stream: string } | undefined;
+    if (!event) throw new Error(`position ${position} has no event to erase`);
+    streams.add(event.stream);
+  }
+  db.exec('DROP TRIGGER main.events_are_never_updated');
+  for (const [position] of stubs) blank.run(position);
+  for (const [position, ...columns] of stubs) write.run(...columns, position);
+  db.exec(`${NEVER_UPDATED}; PRAGMA main.user_version = ${NOT_SCRUBBED}`);
+  for (const stream of streams)
+    if (isLeft.get(stream)) throw new Error('a stream to erase has got another event; erase it again');
+}
+
+/** Call it in the transaction that appends a stub. */
+export function keepFromEarlierPrograms(db: DatabaseSync): void {
+  if (readHeader(db).version < HAS_STUBS) db.exec(`PRAGMA main.user_version = ${HAS_STUBS}`);
+}
+
+/** Whether the file may have bytes of erased events. */
+export const isUnscrubbed = (db: DatabaseSync): boolean => readHeader(db).version === NOT_SCRUBBED;
+
+/** Call it when no file has bytes of erased events: the pages are rewritten, and no write-ahead log has the old ones. */
+export function setScrubbed(db: DatabaseSync): void {
+  db.exec(`PRAGMA main.user_version = ${HAS_STUBS}`);
+}
+
+/**
+ * Rewrites every page that may have bytes of an overwritten row: splitting a page of an index leaves copies of its
+ * entries, which `secure_delete` does not clear. Rows of the table are only moved from its first page, whose place keeps them in
+ * logs that were written without `secure_delete`, until the table has a few thousand rows: so a small log is rewritten.
+ */
+export function rewritePages(db: DatabaseSync): void {
+  const { bytes } = db
+    .prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size')
+    .get() as { bytes: number };
+  db.exec(bytes <= SMALL_LOG_BYTES ? 'VACUUM main' : 'REINDEX main.events');
+}
