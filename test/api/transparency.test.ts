@@ -137,7 +137,7 @@ describe.each(BOTH)('over %s', (_, server) => {
 describe('the transparency log', () => {
   const { as, audit } = clients(embedded);
 
-  test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1', '/tile/entries/000'])(
+  test.each(['/tile/0/000', '/tile/0/001.p/3', '/tile/1/000.p/1'])(
     'a client may keep %s for ever, and a shared cache may not',
     async (path) => {
       const { headers } = await audit(path);
@@ -145,6 +145,12 @@ describe('the transparency log', () => {
       expect(headers.get('cache-control')).toBe('private, max-age=31536000, immutable');
     },
   );
+
+  test('no cache keeps entries, which may be erased', async () => {
+    const { headers } = await audit('/tile/entries/000');
+    expect(headers.get('content-type')).toBe('application/octet-stream');
+    expect(headers.get('cache-control')).toBe('no-store');
+  });
 
   test('a plant that does not exist, or is of another user, has no receipt: 40402', async () => {
     await as('alice of secrets').create(7, { name: 'Fern' });

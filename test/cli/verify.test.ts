@@ -55,6 +55,7 @@ describe('verify', () => {
       views: Object.fromEntries(NAMES.map((name) => [name, '3'])),
       tree: '3',
       unknown: 0,
+      erased: 0,
       skipped: 0,
       problemCount: 0,
       problems: [],

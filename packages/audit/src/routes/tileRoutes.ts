@@ -34,9 +34,9 @@ const ENTRY_HEADERS = {
   Vary: described('Accept-Encoding.', 'Accept-Encoding'),
 };
 
-const bytes = (description: string, headers: Fields = {}) => ({
+const bytes = (description: string, cacheControl: string, headers: Fields = {}) => ({
   description,
-  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE), ...headers },
+  headers: { 'Cache-Control': described(`Always ${cacheControl}.`, cacheControl), ...headers },
   content: { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
 });
 
@@ -47,13 +47,15 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
   const hashes = {
     ...FOR_AUDITORS,
     description: `At level 0, the hashes of entries; at higher levels, the hashes of tiles of the level below. ${PATHS}`,
-    response: { 200: bytes('Up to 256 hashes of 32 bytes.') },
+    response: { 200: bytes('Up to 256 hashes of 32 bytes.', IMMUTABLE) },
     errors: [errors.insufficientScope, errors.noSuchTile, errors.viewBehind, tooManyInFlight(tiles)],
   };
   const entries = {
     ...FOR_AUDITORS,
-    description: `The entries from which the hashes of a tile of level 0 are computed. ${PATHS}`,
-    response: { 200: bytes('Up to 256 entries, each preceded by its length in two bytes.', ENTRY_HEADERS) },
+    description: `The entries from which the hashes of a tile of level 0 are computed; that of an erased event is \`{"erased":"…"}\` with its hash. ${PATHS}`,
+    response: {
+      200: bytes('Up to 256 entries, each preceded by its length in two bytes.', 'no-store', ENTRY_HEADERS),
+    },
     errors: [
       errors.insufficientScope,
       errors.noSuchTile,
@@ -118,7 +120,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     const pages = readEntries({ tree, log }, { index, width, nextTurn: () => fairQueue.next(user) });
     const first = await pages.next();
     const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
-    reply.type(BYTES).header('cache-control', IMMUTABLE);
+    reply.type(BYTES).header('cache-control', 'no-store'); // events may be erased
     addVary(reply, 'Accept-Encoding');
     if (isGzip) reply.header('content-encoding', 'gzip');
     if (request.method === 'HEAD') return reply.send(Readable.from([]));

@@ -33,6 +33,7 @@ export const CloudEvent = Type.Object(
     dataandmetadata: optionalText(
       'Replaces metadata if the event has no canonical JSON: the text that is hashed.',
     ),
+    erased: optionalText('Only for the stub of an erased event: its leaf hash, in hexadecimal.'),
   },
   { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
 );
@@ -67,6 +68,7 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
     traceparent: nonEmptyText(traceparent),
     metadata: shown?.metadata,
     dataandmetadata: shown?.dataandmetadata,
+    erased: event.erased,
   };
   return cloudEvent as CloudEvent;
 }

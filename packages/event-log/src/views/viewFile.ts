@@ -30,6 +30,12 @@ export type ViewDefinition = Readonly<{
   schema: string;
   /** The table that `verify` compares with the log. */
   table: string;
+  /**
+   * What happens when events are erased that the view has applied. `deleteRows`: each row of the table follows from the one
+   * event at its `position`, and is deleted; the column needs an index. `keep`: the file has nothing of the content of
+   * events. By default, the view is rebuilt.
+   */
+  onErasure?: 'deleteRows' | 'keep';
 }>;
 
 /** The position and ID of the last event that a view has applied, in the log with this ID. */

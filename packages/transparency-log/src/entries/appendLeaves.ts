@@ -1,7 +1,7 @@
 import { type EventLog, type Position, readToEnd, START } from '@event-sourced/event-log';
-import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import { MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { leafText } from './leaf.ts';
+import { leafOf } from './stub.ts';
 
 type Range = {
   /** The position of the tree's last event. */
@@ -20,7 +20,7 @@ export async function appendLeaves(
   let position = after;
   for await (const { events } of readToEnd(log, { after, signal })) {
     for (const event of events.slice(0, size - tree.size)) {
-      tree.append(leafHash(leafText(event).text));
+      tree.append(leafOf(event));
       ({ position } = event);
     }
     if (tree.size >= size) break;

@@ -1,5 +1,6 @@
 export { appendLeaves, assertHasSize, rootOfLog } from './appendLeaves.ts';
-export { cloudEventLeaf, hashedAttributes } from './cloudEventLeaf.ts';
+export { cloudEventLeaf, cloudEventLeafHash, hashedAttributes } from './cloudEventLeaf.ts';
 export { readEntries } from './readEntries.ts';
 export { issueReceipt, LogContradictsTree } from './receipt.ts';
+export { entryHash, erasedLeaf, leafOf } from './stub.ts';
 export { type Verification, verifyLog } from './verify.ts';

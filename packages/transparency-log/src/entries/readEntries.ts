@@ -8,11 +8,10 @@ import {
 } from '@event-sourced/event-log';
 import type { NextTurn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
-import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, tileHashes } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
-import { leafText } from './leaf.ts';
+import { leafOf, toEntry } from './stub.ts';
 
 /** The tree, and the log for hashing that it follows. */
 export type TreeAndLog = Readonly<{
@@ -23,8 +22,6 @@ export type TreeAndLog = Readonly<{
 /** A page of the largest events has 4 MiB. Other requests run between pages. */
 const PAGE_SIZE = 64;
 
-export const toEntry = (event: RecordedEvent): Buffer => Buffer.from(leafText(event).text);
-
 /**
  * The position after which the entries of a tile are read. No hash covers it, so it is checked: its event is the last
  * entry of the previous tile, or the next event is the first entry of this tile. Otherwise the tree is rebuilt.
@@ -34,7 +31,7 @@ export async function checkTileStart({ tree, log }: TreeAndLog, index: number): 
   const after = tree.ready.tileStart(index);
   const isLeaf = (event: RecordedEvent | undefined, tile: number, width: number): boolean =>
     event !== undefined &&
-    tileHashes(tree.ready.readTile({ level: 0, index: tile, width })).at(-1) === leafHash(toEntry(event));
+    tileHashes(tree.ready.readTile({ level: 0, index: tile, width })).at(-1) === leafOf(event);
   if (index === 0 && after === START) return after;
   if (index > 0 && isLeaf(await log.readEvent(after), index - 1, TILE_WIDTH)) return after;
   const page = await log.readAll({ after, limit: 1 }).catch((error) => {

@@ -28,7 +28,7 @@ export class TreeComparison implements Disposable {
   readonly #tree = new TileWriter();
   /** The positions of the events since the last full tile. */
   #positions: Position[] = [];
-  #lastId = '';
+  #last: RecordedEvent | undefined;
   #difference: Problem | undefined;
 
   /** @throws Error if the file cannot be read */
@@ -48,10 +48,11 @@ export class TreeComparison implements Disposable {
   }
 
   /** Takes the events in log order. */
-  apply({ position, id }: RecordedEvent, leaf: string): void {
+  apply(event: RecordedEvent, leaf: string): void {
+    const { position } = event;
     const isNext = position > this.#tree.position && position <= this.checkpoint.position;
     if (!this.#followsLog || !isNext) return;
-    this.#lastId = id;
+    this.#last = event;
     this.#tree.append(leaf, position);
     this.#positions.push(position);
     if (this.#positions.length < TILE_WIDTH) return;
@@ -67,7 +68,8 @@ export class TreeComparison implements Disposable {
     }
     this.#compareTiles();
     const { position, eventId } = this.checkpoint;
-    if (this.#tree.position !== position || this.#lastId !== eventId)
+    const hasLast = this.#last?.id === eventId || this.#last?.erased !== undefined || position === START;
+    if (this.#tree.position !== position || !hasLast)
       yield {
         position,
         problem: 'the checkpoint of the view merkleTree names an event that the log does not have',

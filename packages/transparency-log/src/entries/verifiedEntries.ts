@@ -1,9 +1,9 @@
-import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, TileMismatch, tileHashes, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
 import { parseEntryBundle } from '../notes/entryBundle.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { readAhead } from './readAhead.ts';
+import { entryHash } from './stub.ts';
 
 /** Fetches the bundle of the first `width` entries of a tile. */
 type Client = { entries(index: number, width: number): Promise<Buffer> };
@@ -39,7 +39,7 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
     width === TILE_WIDTH ? tiles.tileRoot(leaves) : undefined,
   ]);
   const entries = parsed(bundle);
-  const found = entries?.map(leafHash) ?? [];
+  const found = entries?.map(entryHash) ?? [];
   // The log chooses the root, so a different number of entries may also have it.
   if (entries?.length === TILE_WIDTH && tileRoot(Buffer.from(found.join(''), 'hex')) === root) return entries;
   const hashes = await tiles.read(leaves); // to find the entry that differs

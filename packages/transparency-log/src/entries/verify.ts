@@ -1,7 +1,15 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type EventLog, type Position, type RecordedEvent, readToEnd, START } from '@event-sourced/event-log';
+import {
+  EVENTS_ERASED,
+  type EventLog,
+  type Position,
+  parseErasure,
+  type RecordedEvent,
+  readToEnd,
+  START,
+} from '@event-sourced/event-log';
 import {
   type ComparedView,
   type Problem,
@@ -12,6 +20,7 @@ import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { leafText } from './leaf.ts';
 import { TreeComparison } from './treeComparison.ts';
+import { UnnamedStubs } from './unnamedStubs.ts';
 
 export type Verification = TreeHead & {
   position: Position;
@@ -25,6 +34,8 @@ export type Verification = TreeHead & {
   /** The number of events of unknown types: they are part of the root, but not checked otherwise. */
   unknown: number;
   skipped: number;
+  /** The number of erased events. */
+  erased: number;
   /** The first problems without a position, then the first problems with one. */
   problems: Problem[];
   problemCount: number;
@@ -48,6 +59,12 @@ type Options = {
   onProgress?: (progress: Progress) => void;
 };
 
+/** What a stub has instead of the text of a leaf. */
+const STUB = { text: '', isCanonical: true };
+
+const recordProblem = (event: RecordedEvent): string | undefined =>
+  parseErasure(event) ? undefined : `its data is not valid for ${EVENTS_ERASED}`;
+
 /** The maximum number of listed problems with a position, and of problems without one. */
 const MAX_LISTED = 100;
 /** The lowest position in SQLite: an event may have been inserted before the first one. */
@@ -61,7 +78,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const { log, gapless, isKnown, findProblem, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
-  const counts = { unknown: 0, skipped: 0 };
+  const counts = { unknown: 0, skipped: 0, erased: 0 };
+  const unnamed = new UnnamedStubs();
   let last = START;
   await using resources = new AsyncDisposableStack();
   let hasExpected = false;
@@ -77,14 +95,17 @@ export async function verifyLog(options: Options): Promise<Verification> {
 
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
-    const { text, isCanonical } = leafText(event);
-    const leaf = leafHash(text);
+    const { text, isCanonical } = event.erased === undefined ? leafText(event) : STUB;
+    const leaf = event.erased ?? leafHash(text);
     tree.append(leaf);
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
     last = position;
-    if (!isKnown(type)) counts.unknown++;
+    unnamed.add(event, tree.size);
+    if (event.erased !== undefined) counts.erased++;
+    else if (type === EVENTS_ERASED) found.add(recordProblem(event), position);
+    else if (!isKnown(type)) counts.unknown++;
     else if (skip.has(id)) counts.skipped++;
     else found.add(findProblem(event), position);
     checkExpectedRoot();
@@ -103,6 +124,12 @@ export async function verifyLog(options: Options): Promise<Verification> {
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
+  // The record of a stub that was read may follow the end of the log at the beginning.
+  if (unnamed.stubs.size > 0)
+    for await (const { events } of readToEnd(log, { after: last, signal }))
+      for (const event of events) if (event.erased === undefined) unnamed.add(event, tree.size);
+  for (const [leaf, ordinal] of unnamed.stubs)
+    found.add(`no later record of an erasure names the stub of event ${ordinal}: ${leaf}`);
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);

@@ -6,7 +6,8 @@ type AlarmKind =
   | 'fork'
   | 'rollback'
   | 'mismatch'
-  | 'withheld';
+  | 'withheld'
+  | 'unrecorded erasure';
 
 /** A file with evidence for an alarm. `commands` verify it in its directory; see docs/alarms.md. */
 export type Evidence = { name: string; content: Buffer; commands?: readonly string[] };

@@ -7,7 +7,7 @@ import type { State } from './state.ts';
 
 /** One check of a log. */
 export type Check = {
-  client: Pick<LogClient, 'checkpoint' | 'tile' | 'entries'>;
+  client: Pick<LogClient, 'checkpoint' | 'latest' | 'tile' | 'entries'>;
   key: VerifierKey;
   state: State;
   /** Checkpoints from others; this log must be consistent with them. */

@@ -1,9 +1,11 @@
+import { UnnamedStubs } from '../entries/unnamedStubs.ts';
 import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import type { Check } from './check.ts';
+import { checkStubs } from './checkStubs.ts';
 import { compareWithTree, openTree } from './consistency.ts';
 import { fetchCheckpoint } from './fetchCheckpoint.ts';
 import { NotChecked } from './notChecked.ts';
@@ -27,15 +29,24 @@ export async function checkLog(options: Omit<Check, 'reread'>): Promise<Checked>
   const { checkpoint, state, cosignedAt } = await fetchCheckpoint(check);
   const before = state.checkpoint?.size ?? 0;
   let compared = check.all ? 0 : before;
+  const stubs = new UnnamedStubs(state.unnamed.map(({ leaf, number }) => [leaf, number]));
   return orMismatch(checkpoint, check, async () => {
     const tree = await openTree(checkpoint, { ...check, state });
     await compareWithTree(tree, knownCheckpoints(state));
     const pending = await compareAhead(checkpoint, { ...check, state });
-    for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, check.client))
+    for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, check.client)) {
+      for (const [i, entry] of entries.entries()) stubs.addEntry(entry, first + i);
       compared = first + entries.length - 1; // verified; a retry does not read them again
+    }
+    const { unnamed, latest } = await checkStubs(stubs, checkpoint, { ...check, state });
     const tiles = tree.tiles.partial;
     const added = checkpoint.size - before;
-    return { state: { checkpoint, pending, tiles }, added, again: check.all ? before : 0, cosignedAt };
+    return {
+      state: { checkpoint, pending: latest ? [...pending, latest] : pending, tiles, unnamed },
+      added,
+      again: check.all ? before : 0,
+      cosignedAt,
+    };
   });
 }
 

@@ -23,7 +23,7 @@ export async function fetchCheckpoint(check: Check) {
   let refused: Received | undefined;
   const fetch = async () => {
     refused = undefined;
-    const received = await receive(check);
+    const received = await receive(check, () => check.client.checkpoint());
     state = await remember([received], state, check);
     const checkpoint = sameAs(received, state) as Received;
     refused = checkpoint;
@@ -39,8 +39,8 @@ export async function fetchCheckpoint(check: Check) {
 }
 
 /** @throws Alarm, NotChecked */
-async function receive({ client, key, now }: Check): Promise<Received> {
-  const bytes = await client.checkpoint();
+export async function receive({ key, now }: Check, fetch: () => Promise<Buffer>): Promise<Received> {
+  const bytes = await fetch();
   try {
     return await openReceived({ note: decodeUtf8(bytes), receivedAt: now().toISOString() }, key);
   } catch (error) {

@@ -42,6 +42,11 @@ export class LogClient {
     return this.#get('checkpoint', MAX_NOTE_BYTES);
   }
 
+  /** The newest checkpoint, which may not be cosigned yet. */
+  latest(): Promise<Buffer> {
+    return this.#get('checkpoint?latest', MAX_NOTE_BYTES);
+  }
+
   tile(tile: Tile): Promise<Buffer> {
     return this.#getTile(tile, MAX_TILE_BYTES, (hashes) => hashes.subarray(0, tile.width * HASH_BYTES));
   }

@@ -13,9 +13,14 @@ export type State = {
   pending: readonly Received[];
   /** The partial tiles of the checkpoint's tree by path: after a rollback, the log may no longer serve them. */
   tiles: ReadonlyMap<string, Buffer>;
+  /** Stubs of erased events that no later record has named yet. */
+  unnamed: readonly UnnamedStub[];
 };
 
-export const NEW_STATE: State = { checkpoint: undefined, pending: [], tiles: new Map() };
+/** `number`: the ordinal of the stub in the log, from 1. Once the log has `bySize` events, one of them must name it. */
+export type UnnamedStub = { number: number; leaf: string; bySize: number };
+
+export const NEW_STATE: State = { checkpoint: undefined, pending: [], tiles: new Map(), unnamed: [] };
 
 /** All checkpoints that must still be compared. */
 export const knownCheckpoints = ({ checkpoint, pending }: State): Received[] =>
@@ -97,25 +102,28 @@ const orNotChecked =
 
 const FORMAT = 'transparency-log monitor 1';
 
-function formatState({ checkpoint, pending, tiles }: State): string {
+function formatState({ checkpoint, pending, tiles, unnamed }: State): string {
   const file = {
     format: FORMAT,
     checkpoint: checkpoint ? toStored(checkpoint) : null,
     pending: pending.map(toStored),
     tiles: Object.fromEntries([...tiles].map(([path, hashes]) => [path, hashes.toString('base64')])),
+    ...(unnamed.length > 0 && { unnamed }),
   };
   return `${JSON.stringify(file, null, 2)}\n`;
 }
 
 /** Parses the text of a state file, and verifies the signatures again. @throws NotVerified */
 async function parseState(text: string, key: VerifierKey): Promise<State> {
-  const { format, checkpoint, pending, tiles } = parseJson(text);
+  const { format, checkpoint, pending, tiles, unnamed = [] } = parseJson(text);
   const encoded = Object.entries(Object(tiles));
   const isState =
     format === FORMAT &&
     (checkpoint === null || isStored(checkpoint)) &&
     Array.isArray(pending) &&
     pending.every(isStored) &&
+    Array.isArray(unnamed) &&
+    unnamed.every(isUnnamedStub) &&
     encoded.every(([, hashes]) => typeof hashes === 'string');
   if (!isState) throw new NotVerified('it is not the state of a monitor');
   const open = (received: unknown) => openReceived(toStored(Object(received)), key);
@@ -123,8 +131,14 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
     checkpoint: checkpoint === null ? undefined : await open(checkpoint),
     pending: await Promise.all(pending.map(open)),
     tiles: new Map(encoded.map(([path, hashes]) => [path, Buffer.from(hashes as string, 'base64')])),
+    unnamed,
   };
 }
+
+const isUnnamedStub = (value: unknown): value is UnnamedStub => {
+  const { number, leaf, bySize } = Object(value);
+  return Number.isSafeInteger(number) && typeof leaf === 'string' && Number.isSafeInteger(bySize);
+};
 
 /** Omits members that the note contains. */
 const toStored = ({ receivedAt, note, shownBy, mayBeAhead }: Received) => {

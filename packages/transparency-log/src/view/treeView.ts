@@ -22,8 +22,7 @@ import {
   type ViewDefinition,
 } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
-import { leafText } from '../entries/leaf.ts';
-import { leafHash } from '../merkle/merkleTree.ts';
+import { leafOf } from '../entries/stub.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -42,6 +41,7 @@ export const MERKLE_TREE: ViewDefinition = {
   applicationId: 0x50547265, // 'PTre' in ASCII
   version: 1,
   cacheKiB: 2_048, // tiles are appended
+  onErasure: 'keep', // a stub has the same leaf
   table: 'tiles',
   schema: `
     CREATE TABLE tiles (
@@ -58,8 +58,6 @@ const HEAD_SCHEMA = 'CREATE TABLE IF NOT EXISTS head (size INTEGER PRIMARY KEY, 
 
 /** The number of verified full tiles of 8 KiB in the cache. */
 const MAX_CACHED = 64;
-
-const toLeaf = (event: RecordedEvent): string => leafHash(leafText(event).text);
 
 /**
  * The Merkle tree over all events of the log, including events that other views skip. The root is computed from the
@@ -122,7 +120,7 @@ export class MerkleTreeView extends View<State> {
     try {
       for (let after = last.startsAfter as Position; after < position && leaves.length <= last.width; ) {
         const page = await log.readAll({ after, limit: TILE_WIDTH });
-        for (const event of page.events) if (event.position <= position) leaves.push(toLeaf(event));
+        for (const event of page.events) if (event.position <= position) leaves.push(leafOf(event));
         after = page.position;
         if (page.isEnd) assertReached(position, after);
       }
@@ -150,7 +148,7 @@ export class MerkleTreeView extends View<State> {
   }
 
   protected override fold(event: RecordedEvent, state: State): void {
-    state.tree.append(toLeaf(event), event.position);
+    state.tree.append(leafOf(event), event.position);
     if (state.tree.size % TILE_WIDTH === 0) insertTiles(state);
   }
 

@@ -77,6 +77,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       views: {},
       unknown: 0,
       skipped: 0,
+      erased: 0,
       problems: [],
       problemCount: 0,
     });

@@ -22,6 +22,7 @@ export const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
   checkpoint: head && received(head),
   pending: pending.map((one) => received(one)),
   tiles: new Map(),
+  unnamed: [],
 });
 
 /** What a monitor with this state finds in a log. */

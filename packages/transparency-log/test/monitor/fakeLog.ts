@@ -1,7 +1,8 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { entryHash } from '../../src/entries/stub.ts';
+import { MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { NotChecked } from '../../src/monitor/notChecked.ts';
@@ -43,18 +44,22 @@ export class FakeLog {
 
   constructor(log: readonly (string | Buffer)[]) {
     this.log = log.map((entry) => Buffer.from(entry as string));
-    this.#tree = new MemoryTree(this.log.map(leafHash));
+    this.#tree = new MemoryTree(this.log.map(entryHash));
   }
 
   /** The size and root of its first events, or of all. */
   head(size = this.log.length): TreeHead {
     const tree = new MerkleTree();
-    for (const entry of this.log.slice(0, size)) tree.append(leafHash(entry));
+    for (const entry of this.log.slice(0, size)) tree.append(entryHash(entry));
     return { size, root: tree.root() };
   }
 
   async checkpoint(): Promise<Buffer> {
     return Buffer.from(signCheckpoint(this.head(), { origin: ORIGIN, key: KEY }));
+  }
+
+  latest(): Promise<Buffer> {
+    return this.checkpoint();
   }
 
   async tile(tile: Tile): Promise<Buffer> {
@@ -94,6 +99,8 @@ export async function serve(
       response
         .setHeader('content-type', isPublic ? 'application/octet-stream' : 'text/plain; charset=utf-8')
         .end(await served.checkpoint());
+    else if (url === '/checkpoint?latest')
+      response.setHeader('content-type', 'text/plain').end(await served.latest());
     else if (!tile) response.writeHead(404).end();
     else {
       const { level, index, width } = tile;
