@@ -13,9 +13,10 @@ const PLANTS_BY_USER: ViewDefinition = {
   name: 'plantsByUser',
   title: 'plant list',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 7, // increment it when the same log gives different rows
+  version: 8, // increment it when the same log gives different rows
   cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
   table: 'plants',
+  onErasure: 'deleteRows',
   schema: `
     CREATE TABLE plants (
       user     TEXT    NOT NULL,
@@ -23,7 +24,8 @@ const PLANTS_BY_USER: ViewDefinition = {
       id       INTEGER NOT NULL,
       plant    TEXT    NOT NULL,
       PRIMARY KEY (user, position)
-    ) STRICT, WITHOUT ROWID`,
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX plants_by_position ON plants (position)`,
 };
 
 /** At most `limit` plants, fewer if they are large, whose positions are above `after` and not above `upTo`. */
@@ -91,6 +93,10 @@ export class PlantsByUser extends View<ReturnType<typeof prepare>> {
         pages.delete(user);
       }
     }
+  }
+
+  protected override forget({ pages }: ReturnType<typeof prepare>): void {
+    pages.clear();
   }
 
   /** A page of a user's plants, oldest first. @throws ViewBehind */

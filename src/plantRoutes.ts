@@ -247,7 +247,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     for (let left = query.limit - page.count; page.hasMore && left > 0; left -= page.count) {
       await fairQueue.next(user);
       page = plantsByUser.readPage(user, { ...query, after: page.last, limit: Math.min(left, PAGE_SIZE) });
-      yield `,${page.plants}`;
+      if (page.count > 0) yield `,${page.plants}`; // plants may have been erased
     }
     yield ']';
   }

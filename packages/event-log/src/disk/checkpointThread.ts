@@ -2,6 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { isThreadFor, serve, Thread } from '../threads/thread.ts';
 import { fileIdentity } from './fileIdentity.ts';
+import { truncateWal } from './sqlite.ts';
 
 // A checkpoint takes tens of milliseconds and an fsync. One thread runs the checkpoints of all SQLite files of a
 // process, beside their writers. This file has the code of both threads.
@@ -12,7 +13,13 @@ export type OpenFile = Readonly<{ file: string; identity: string | undefined }>;
 /** A SQLite error in a form that crosses threads: a structured clone of an error loses its code. */
 type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
 
-type Operations = { checkpoint: (file: OpenFile) => SqliteFailure | undefined };
+/** A file to scrub; `isRewritten`: its pages were rewritten since rows were deleted. */
+type ScrubbedFile = OpenFile & { isRewritten: boolean };
+
+type Operations = {
+  checkpoint: (file: OpenFile) => SqliteFailure | undefined;
+  scrub: (file: ScrubbedFile) => boolean;
+};
 
 /** Each round moves what was written during the previous round. */
 const ROUNDS = 3;
@@ -34,6 +41,15 @@ export class CheckpointThread {
       this.#thread = undefined;
       return { errcode: undefined, message: (error as Error).message };
     }
+  }
+
+  /**
+   * Removes the bytes of deleted rows from a file and its write-ahead log; resolves with false if a reader still needs the
+   * old pages. Its writer must not write meanwhile. @throws Error
+   */
+  scrub(file: ScrubbedFile): Promise<boolean> {
+    this.#thread ??= new Thread(new URL(import.meta.url));
+    return this.#thread.call('scrub', file);
   }
 
   /** Waits for a running checkpoint. */
@@ -64,4 +80,16 @@ function checkpoint(file: OpenFile): SqliteFailure | undefined {
   }
 }
 
-if (isThreadFor(import.meta.url)) serve<Operations>({ checkpoint }, undefined);
+function scrub({ isRewritten, ...file }: ScrubbedFile): boolean {
+  using db = open(file);
+  return scrubFile(db, isRewritten);
+}
+
+/** VACUUM, since splitting a page leaves copies of its rows. False if a reader still needs the old pages. */
+export function scrubFile(db: DatabaseSync, isRewritten: boolean): boolean {
+  db.exec('PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY');
+  if (!isRewritten) db.exec('VACUUM');
+  return truncateWal(db);
+}
+
+if (isThreadFor(import.meta.url)) serve<Operations>({ checkpoint, scrub }, undefined);

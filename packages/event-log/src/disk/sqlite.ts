@@ -75,6 +75,18 @@ export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   return statement;
 }
 
+/** Empties the write-ahead log, without waiting; false if a reader needs an earlier state. */
+export function truncateWal(db: DatabaseSync): boolean {
+  const { timeout } = db.prepare('PRAGMA busy_timeout').get() as { timeout: number };
+  db.exec('PRAGMA busy_timeout = 0');
+  try {
+    const { busy } = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+    return busy === 0;
+  } finally {
+    db.exec(`PRAGMA busy_timeout = ${timeout}`);
+  }
+}
+
 /** Size in bytes; 0 if the file does not exist. */
 export function fileSize(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;

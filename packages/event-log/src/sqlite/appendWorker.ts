@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { hasSqliteCode, SQLITE } from '../disk/sqlite.ts';
+import { hasSqliteCode, SQLITE, truncateWal } from '../disk/sqlite.ts';
 import { EVENT_ERASED } from '../erasure.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
@@ -26,7 +26,6 @@ import {
 /** A checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
 const CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
-const BUSY_TIMEOUT_MS = 5_000;
 const FILE_CHECK_INTERVAL_MS = 1_000;
 
 /** Appends to the log file, one transaction per commit. */
@@ -91,7 +90,7 @@ class LogWriter {
       this.#isRewritten = true;
       return false;
     }
-    if (!this.#truncateWal()) return false;
+    if (!truncateWal(this.#db)) return false;
     setScrubbed(this.#db);
     return true;
   }
@@ -117,17 +116,6 @@ class LogWriter {
 
   #appendAll({ appends, recordedAt }: AppendBatch): AppendResult[] {
     return appends.map((append) => this.#append(append, recordedAt));
-  }
-
-  /** Moves the whole write-ahead log and empties it; false if a reader needs an earlier state. Does not wait for readers. */
-  #truncateWal(): boolean {
-    this.#db.exec('PRAGMA busy_timeout = 0');
-    try {
-      const { busy } = this.#db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
-      return busy === 0;
-    } finally {
-      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    }
   }
 
   /** Checks that the open files are still at their paths; if not, returns a reply. */

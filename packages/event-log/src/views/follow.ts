@@ -6,6 +6,7 @@ import {
   NO_LOG_ID,
   type Position,
   type RecordedEvent,
+  START,
   StoreUnavailable,
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
@@ -51,6 +52,8 @@ export class Follower<V extends View = View> {
   /** Incremented when following the log or a commit fails, before it is retried. */
   failures = 0;
   saveFailures = 0;
+  /** Pending while the view's file may have bytes of erased events that the view has applied. */
+  scrubbing: Promise<void> | undefined;
   readonly #options: Options<V> & Required<Pick<Options<V>, 'skip' | 'logger' | 'beforePiece'>>;
   readonly #stopping = new AbortController();
   /** Aborts when the view has lost applied events, which must be read again. */
@@ -117,7 +120,7 @@ export class Follower<V extends View = View> {
   async stop(): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#saving);
-    await finishedWithin(STOP_TIMEOUT_MS, this.#running);
+    await finishedWithin(STOP_TIMEOUT_MS, Promise.all([this.#running, this.scrubbing]));
   }
 
   async #run(): Promise<void> {
@@ -146,6 +149,7 @@ export class Follower<V extends View = View> {
     await this.#bind();
     const from = view.progress.position;
     const end = await store.lastPosition();
+    if (from === START) view.erasedBefore = end;
     if (this.#unavailable !== undefined) logger.info({ view: view.name }, 'event store available');
     this.#unavailable = undefined;
     let applied = 0;
@@ -193,7 +197,8 @@ export class Follower<V extends View = View> {
     if (eventId === '') return undefined;
     store.hadPosition?.(position);
     const last = await store.readEvent(position);
-    return last?.id === eventId ? view.mismatch(store) : 'the log has lost events, as after a restore';
+    const hasEvent = last?.id === eventId || last?.erased !== undefined;
+    return hasEvent ? view.mismatch(store) : 'the log has lost events, as after a restore';
   }
 
   /** Ends early if the signal aborts: the view was reset after these events. */
@@ -215,7 +220,8 @@ export class Follower<V extends View = View> {
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
     this.#unsaved += events.length;
     const batch = this.#isLive ? SAVE_BATCH : CATCH_UP_SAVE_BATCH;
-    if (this.#unsaved >= batch && this.#failedSaves === 0) this.#save();
+    const isErased = this.#isLive && view.isUnscrubbed;
+    if ((isErased || this.#unsaved >= batch) && this.#failedSaves === 0) this.#save();
     else this.#scheduleSave();
   }
 
@@ -234,6 +240,7 @@ export class Follower<V extends View = View> {
     try {
       view.save();
       this.#failedSaves = 0;
+      this.#scrub();
     } catch (error) {
       if (error instanceof ViewBehind) return;
       logger.error({ view: view.name, err: error }, 'saving the view failed; retrying');
@@ -243,10 +250,35 @@ export class Follower<V extends View = View> {
     }
   }
 
+  /** Removes bytes of erased events from the file, once for all erasures that the view catches up with. */
+  #scrub(): void {
+    if (this.#isLive && this.view.isUnscrubbed)
+      this.scrubbing ??= this.#runScrub().finally(() => {
+        this.scrubbing = undefined;
+      });
+  }
+
+  async #runScrub(): Promise<void> {
+    const { view, logger } = this.#options;
+    const { signal } = this.#stopping;
+    for (let attempts = 1; view.isUnscrubbed && !signal.aborted; attempts++) {
+      try {
+        await view.scrub();
+      } catch (error) {
+        logger.warn(
+          { view: view.name, reason: (error as Error).message },
+          'scrubbing the view failed; retrying',
+        );
+      }
+      if (view.isUnscrubbed) await sleep(backOff(attempts, MAX_RETRY_DELAY_MS), signal);
+    }
+  }
+
   #goLive(from: Position): void {
     const { view, logger } = this.#options;
     const { position } = view.progress;
     this.#isLive = true;
+    this.#scrub();
     if (position > from)
       logger.info({ view: view.name, from: String(from), to: String(position) }, 'view caught up');
     this.onReady();

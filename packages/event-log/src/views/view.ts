@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { CheckpointThread } from '../disk/checkpointThread.ts';
 import { isSqliteError } from '../disk/sqlite.ts';
-import type { EventLog, RecordedEvent } from '../eventStore.ts';
+import { type Erasure, parseErasure } from '../erasure.ts';
+import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { isDamage, NO_CHECKPOINT, type ViewCheckpoint, type ViewDefinition, ViewFile } from './viewFile.ts';
 import { ViewBehind } from './waiting.ts';
 
@@ -17,6 +18,8 @@ export abstract class View<State = unknown> {
   readonly definition: ViewDefinition;
   /** The last applied event, saved or not. */
   progress: ViewCheckpoint;
+  /** Erasures up to this position were made before the view read its first event: it has no rows of their events. */
+  erasedBefore: Position = START;
   /** Called when the view has lost applied events: it is back at its last checkpoint, or empty. */
   onLost = () => {};
   readonly #file: ViewFile<State>;
@@ -47,6 +50,9 @@ export abstract class View<State = unknown> {
   /** Applies one event. It reads no clock. @throws InvalidEvent, before it has changed anything */
   protected abstract fold(event: RecordedEvent, state: State): void;
 
+  /** Removes rows from memory, after rows were deleted. */
+  protected forget(_state: State): void {}
+
   /** Writes state in memory to the file, before a commit. */
   protected write(_state: State): void {}
 
@@ -71,8 +77,30 @@ export abstract class View<State = unknown> {
         if (position <= last) throw new Error(`the log has position ${position} after position ${last}`);
         if (!skip.has(eventId)) this.fold(event, state);
         this.progress = { logId: this.progress.logId, position, eventId };
+        const erasure = position > this.erasedBefore ? parseErasure(event) : undefined;
+        if (erasure?.log === this.progress.logId) this.#erase(erasure, state);
       }
     });
+  }
+
+  /** Only the own log's positions have a meaning. @throws ViewBehind if the view must be rebuilt */
+  #erase({ events }: Erasure, state: State): void {
+    const { onErasure } = this.definition;
+    if (onErasure === undefined) throw this.discard('events were erased');
+    if (onErasure !== 'deleteRows') return;
+    this.#file.deleteRows(events.map(({ position }) => position));
+    this.forget(state);
+  }
+
+  /** Whether the file may have bytes of rows of erased events. */
+  get isUnscrubbed(): boolean {
+    return this.#file.isUnscrubbed;
+  }
+
+  /** Commits, and removes bytes of deleted rows. Repeat it while `isUnscrubbed`: readers may delay it. @throws Error */
+  async scrub(): Promise<void> {
+    this.save();
+    await this.#file.scrub();
   }
 
   /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the last checkpoint is restored */

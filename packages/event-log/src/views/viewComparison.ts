@@ -1,7 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { prepareArrays } from '../disk/sqlite.ts';
-import { InvalidEvent, NO_LOG_ID, type RecordedEvent, START } from '../eventStore.ts';
+import { parseErasure } from '../erasure.ts';
+import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { MAX_POSITION } from '../position.ts';
 import { DRAFT_BATCH } from './rebuildView.ts';
 import type { View } from './view.ts';
 import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
@@ -37,7 +39,9 @@ export class ViewComparison implements Disposable {
   readonly #db: DatabaseSync;
   readonly #resources: DisposableStack;
   #events = 0;
-  #last: Pick<RecordedEvent, 'position' | 'id'> = { position: START, id: '' };
+  #last: Pick<RecordedEvent, 'position' | 'id' | 'erased'> = { position: START, id: '' };
+  /** The stubs that no record before the checkpoint names, by leaf hash: the view may have rows of their events. */
+  readonly #stubs = new Map<string, Position>();
 
   /** @throws Error if the file cannot be read */
   constructor(options: Options) {
@@ -46,6 +50,7 @@ export class ViewComparison implements Disposable {
     this.#options = options;
     this.#draft = opening.adopt(open(draftFile), (draft) => draft.close());
     this.#draft.reset(logId);
+    this.#draft.erasedBefore = MAX_POSITION; // it never has rows that the view has deleted
     this.#db = opening.use(openForReading(file, this.#draft.definition));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
@@ -60,6 +65,8 @@ export class ViewComparison implements Disposable {
     const isNext = event.position > this.#last.position && event.position <= this.checkpoint.position;
     if (!this.#followsLog || !isNext) return;
     this.#last = event;
+    if (event.erased !== undefined) this.#stubs.set(event.erased, event.position);
+    for (const { leaf } of parseErasure(event)?.events ?? []) this.#stubs.delete(leaf);
     try {
       this.#draft.apply([event], this.#options.skip);
     } catch (error) {
@@ -77,14 +84,20 @@ export class ViewComparison implements Disposable {
     }
     this.#draft.save();
     const { position, eventId } = this.checkpoint;
-    if (this.#last.position !== position || this.#last.id !== eventId)
+    const hasEvent = this.#last.id === eventId || this.#last.erased !== undefined;
+    if (this.#last.position !== position || !hasEvent)
       yield {
         position,
         problem: `the checkpoint of the view ${name} names an event that the log does not have`,
       };
     try {
-      for (const difference of differences(this.#db, this.#draft.definition.table))
-        yield { ...difference, problem: `the view ${name} ${difference.problem}` };
+      const { table, onErasure } = this.#draft.definition;
+      // Events were erased after the checkpoint: the view will be rebuilt.
+      if (this.#stubs.size > 0 && onErasure === undefined) return;
+      const erased = new Set(this.#stubs.values());
+      for (const difference of differences(this.#db, table))
+        if (difference.position === undefined || !erased.has(difference.position))
+          yield { ...difference, problem: `the view ${name} ${difference.problem}` };
     } catch (error) {
       if (!isOtherFile(error)) throw error;
       this.isDamaged = true;

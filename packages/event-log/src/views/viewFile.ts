@@ -1,6 +1,6 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { CheckpointThread } from '../disk/checkpointThread.ts';
+import { type CheckpointThread, scrubFile } from '../disk/checkpointThread.ts';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import {
   assertWritable,
@@ -72,8 +72,11 @@ export class ViewFile<State> {
   checkpoint = NO_CHECKPOINT;
   /** Why the file was replaced; undefined if it was not. */
   replaced: string | undefined;
-  /** While this is pending, nothing may be written. */
-  pause: Promise<void> | undefined;
+  /** Whether the file may have bytes of deleted rows. */
+  isUnscrubbed = false;
+  #isRewritten = false;
+  #scrubbing: Promise<void> | undefined;
+  #longWal: Promise<void> | undefined;
   readonly #path: string;
   readonly #definition: ViewDefinition;
   readonly #load: (db: DatabaseSync, checkpoint: ViewCheckpoint) => State;
@@ -109,6 +112,50 @@ export class ViewFile<State> {
     return this.#assertOpen().state;
   }
 
+  /** While this is pending, nothing may be written. */
+  get pause(): Promise<void> | undefined {
+    return this.#scrubbing ?? this.#longWal;
+  }
+
+  /**
+   * Deletes the rows of events, in the open transaction. Until they are scrubbed, the file has the negative version, also
+   * after a restart.
+   */
+  deleteRows(positions: readonly Position[]): void {
+    const { db } = this.#assertOpen();
+    const { table, version } = this.#definition;
+    const remove = db.prepare(`DELETE FROM ${table} WHERE position = ?`);
+    for (const position of positions) remove.run(position);
+    db.exec(`PRAGMA user_version = -${version}`);
+    this.isUnscrubbed = true;
+    this.#isRewritten = false;
+  }
+
+  /** Removes bytes of deleted rows after a commit, on the thread of the checkpointer. Readers may delay it. @throws Error */
+  async scrub(): Promise<void> {
+    const { db } = this.#assertOpen();
+    const file = this.#path;
+    const isRewritten = this.#isRewritten;
+    const run = async (): Promise<boolean> =>
+      this.#checkpointer?.scrub({ file, identity: fileIdentity(file), isRewritten }) ??
+      scrubFile(db, isRewritten);
+    const scrubbing = run();
+    this.#scrubbing = scrubbing.then(
+      () => {},
+      () => {},
+    );
+    try {
+      const isDone = await scrubbing;
+      if (this.#opened?.db !== db) return; // the file was replaced
+      this.#isRewritten = true;
+      if (!isDone) return;
+      db.exec(`PRAGMA user_version = ${this.#definition.version}`);
+      this.isUnscrubbed = false;
+    } finally {
+      this.#scrubbing = undefined;
+    }
+  }
+
   begin(): void {
     const { db } = this.#assertOpen();
     if (db.isTransaction) return;
@@ -132,6 +179,7 @@ export class ViewFile<State> {
   rollback(): void {
     const opened = this.#assertOpen();
     if (opened.db.isTransaction) opened.db.exec('ROLLBACK');
+    this.isUnscrubbed = readHeader(opened.db).version < 0;
     this.#opened = { ...opened, state: this.#load(opened.db, this.checkpoint) };
   }
 
@@ -164,10 +212,13 @@ export class ViewFile<State> {
       PRAGMA synchronous = NORMAL;
       PRAGMA cache_size = -${this.#definition.cacheKiB};
       PRAGMA wal_autocheckpoint = 0;
+      PRAGMA secure_delete = ON;
       PRAGMA journal_size_limit = ${MIN_WAL_BYTES}`);
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#definition);
     assertIsView(db, this.#definition);
     this.checkpoint = readCheckpoint(db);
+    this.isUnscrubbed = readHeader(db).version < 0;
+    this.#isRewritten = false;
     db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // its header may make it read-only
     const moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
     const state = this.#load(db, this.checkpoint);
@@ -189,7 +240,7 @@ export class ViewFile<State> {
     this.#moving ??= this.#checkpointer.checkpoint({ file, identity: fileIdentity(file) }).then(() => {
       this.#moving = undefined;
     });
-    this.pause = bytes > MAX_WAL_BYTES ? this.#moving : undefined;
+    this.#longWal = bytes > MAX_WAL_BYTES ? this.#moving : undefined;
   }
 }
 
@@ -203,7 +254,8 @@ function create(db: DatabaseSync, { applicationId, version, schema }: ViewDefini
 function assertIsView(db: DatabaseSync, definition: ViewDefinition): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== definition.applicationId) throw new DamagedFile('the file is not this view');
-  if (version !== definition.version)
+  if (Math.abs(version) !== definition.version)
+    // negative: not scrubbed
     throw new DamagedFile(`it has version ${version}, not ${definition.version}`);
 }
 

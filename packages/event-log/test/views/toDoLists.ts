@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { CheckpointThread } from '../../src/disk/checkpointThread.ts';
 import { type EventLog, InvalidEvent, type RecordedEvent } from '../../src/eventStore.ts';
 import { View } from '../../src/views/view.ts';
+import type { ViewDefinition } from '../../src/views/viewFile.ts';
 
 // An example of a view: the items of to-do lists, which are added, renamed, and removed.
 
@@ -48,8 +49,8 @@ function prepare(db: DatabaseSync) {
 type Statements = ReturnType<typeof prepare>;
 
 export class ToDoLists extends View<Statements> {
-  constructor(file: string, checkpointer?: CheckpointThread) {
-    super(file, TO_DO_LISTS, checkpointer);
+  constructor(file: string, checkpointer?: CheckpointThread, more: Partial<ViewDefinition> = {}) {
+    super(file, { ...TO_DO_LISTS, ...more }, checkpointer);
   }
 
   protected override load(db: DatabaseSync): Statements {

@@ -1,0 +1,208 @@
+import { hash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { openIn } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
+import { NO_STREAM, START } from '../../src/eventStore.ts';
+import { Follower } from '../../src/views/follow.ts';
+import { rebuildView } from '../../src/views/rebuildView.ts';
+import { ViewComparison } from '../../src/views/viewComparison.ts';
+import { ToDoLists } from './toDoLists.ts';
+
+const NONE = new Set<string>();
+const DELETE_ROWS = { onErasure: 'deleteRows' } as const;
+const USERS = ['alice', 'bob'];
+
+async function logIn(dir: string, items = 3): Promise<ErasableStore> {
+  const store = await openIn(dir);
+  for (let i = 0; i < items; i++)
+    for (const list of USERS) {
+      const data = { list, id: `${i}`, title: `to do of ${list}` };
+      const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
+      await store.append(`plant-${list}/${i}`, event, NO_STREAM);
+    }
+  if (!canErase(store)) throw new Error('the embedded log can erase');
+  return store;
+}
+
+function erase(store: ErasableStore, list: string): Promise<number> {
+  const leafOf = ({ id }: { id: string }) => hash('sha256', id);
+  return eraseStreams(store, { streams: `plant-${list}/`, prefix: 'plant-', leafOf, now: () => new Date() });
+}
+
+function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {
+  const checkpointer = new CheckpointThread();
+  const view = new ToDoLists(join(dir, 'view.db'), withThread ? checkpointer : undefined, more);
+  const follower = new Follower({ store, view });
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    closed ??= follower.stop().then(async () => {
+      view.close();
+      await checkpointer.close();
+    });
+    return closed;
+  };
+  onTestFinished(close);
+  return { follower, view, close };
+}
+
+const filesWith = (dir: string, text: string): string[] =>
+  readdirSync(dir).filter((name) => name.startsWith('view') && readFileSync(join(dir, name)).includes(text));
+
+const caughtUp = async (follower: Follower<ToDoLists>, store: ErasableStore): Promise<void> =>
+  follower.reached(await store.lastPosition());
+
+describe('after an erasure', () => {
+  test.each([true, false])(
+    'a view deletes the rows, and their bytes; with a thread: %s',
+    async (withThread) => {
+      const dir = tempDir();
+      const store = await logIn(dir, 300);
+      const { follower, view } = followIn(dir, store, DELETE_ROWS, withThread);
+      await caughtUp(follower, store);
+      await erase(store, 'alice');
+      await caughtUp(follower, store);
+      expect(view.titlesOf('alice')).toEqual([]);
+      expect(view.titlesOf('bob')).toHaveLength(300);
+      await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 60_000);
+      expect(filesWith(dir, 'alice')).toEqual([]);
+      expect(filesWith(dir, 'bob')).not.toEqual([]);
+      expect(follower.rebuilds).toBe(0);
+    },
+  );
+
+  test('a view that is folded from several events is rebuilt once', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, view } = followIn(dir, store, {});
+    await caughtUp(follower, store);
+    await erase(store, 'alice');
+    await caughtUp(follower, store);
+    expect(view.titlesOf('alice')).toEqual([]);
+    expect(view.titlesOf('bob')).toHaveLength(3);
+    expect(follower.rebuilds).toBe(1);
+    expect(filesWith(dir, 'alice')).toEqual([]);
+  });
+
+  test('a view that starts later reads stubs, and is not rebuilt', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    await erase(store, 'alice');
+    const { follower, view } = followIn(dir, store, {});
+    await caughtUp(follower, store);
+    expect([view.titlesOf('alice'), view.titlesOf('bob').length, follower.rebuilds]).toEqual([[], 3, 0]);
+  });
+
+  test('a view whose checkpoint names an erased event goes on', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, close } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    await close();
+    await erase(store, 'bob'); // the last event is of bob
+    const next = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(next.follower, store);
+    expect(next.follower.rebuilds).toBe(0);
+    expect(next.view.titlesOf('bob')).toEqual([]);
+    await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 60_000);
+    expect(filesWith(dir, 'bob')).toEqual([]);
+  });
+
+  test('a reader of old pages delays the scrub, which the next start finishes', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, close } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    follower.view.save();
+    const reader = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
+    reader.exec('BEGIN; SELECT * FROM items');
+    await erase(store, 'alice');
+    await caughtUp(follower, store);
+    expect(follower.scrubbing).toBeInstanceOf(Promise);
+    expect(follower.view.titlesOf('bob')).toHaveLength(3); // reads go on
+    await close();
+    expect(filesWith(dir, 'alice')).not.toEqual([]);
+    reader.close();
+    const next = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(next.follower, store);
+    await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 60_000);
+    expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(next.follower.rebuilds).toBe(0);
+  });
+
+  test('records of another log delete nothing', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, view } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    const events = [{ position: '2', leaf: '0'.repeat(64) }];
+    const record = {
+      id: crypto.randomUUID(),
+      type: 'EventsErased',
+      data: { log: 's0', events },
+      metadata: {},
+    };
+    await store.append('plant-erasure-1', record, NO_STREAM);
+    await caughtUp(follower, store);
+    expect(view.titlesOf('bob')).toHaveLength(3);
+  });
+
+  test.each([{}, DELETE_ROWS])('a rebuilt view has no rows of erased events: %j', async (more) => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    await erase(store, 'alice');
+    const open = (file: string) => new ToDoLists(file, undefined, more);
+    const file = join(dir, 'view.db');
+    const { signal } = new AbortController();
+    await rebuildView({ log: store, open, file, skip: NONE, signal, onProgress: () => {} });
+    expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(readdirSync(dir)).not.toContain('view.db.new');
+  });
+});
+
+describe('a comparison', () => {
+  async function problemsOf(dir: string, store: ErasableStore, more: object): Promise<unknown[]> {
+    const logId = await store.logId();
+    const options = { name: 'toDoLists', file: join(dir, 'view.db'), logId, skip: NONE };
+    const open = (file: string) => new ToDoLists(file, undefined, more);
+    using comparison = new ViewComparison({ ...options, open, draftFile: join(tempDir(), 'draft.db') });
+    for (const event of (await store.readAll({ after: START, limit: 100 })).events) comparison.apply(event);
+    return [...comparison.problems()];
+  }
+
+  test.each([{}, DELETE_ROWS])(
+    'ignores rows of events that were erased after the checkpoint: %j',
+    async (more) => {
+      const dir = tempDir();
+      const store = await logIn(dir);
+      const { follower, close } = followIn(dir, store, more);
+      await caughtUp(follower, store);
+      await close();
+      await erase(store, 'alice');
+      expect(await problemsOf(dir, store, more)).toEqual([]);
+    },
+  );
+
+  test('finds rows of events that were erased before the checkpoint', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, close } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    follower.view.save();
+    await erase(store, 'alice');
+    await caughtUp(follower, store);
+    await close();
+    expect(await problemsOf(dir, store, DELETE_ROWS)).toEqual([]);
+    {
+      using db = new DatabaseSync(join(dir, 'view.db'));
+      db.exec("INSERT INTO items VALUES ('alice', 1, '0', 'kept')");
+    }
+    expect(await problemsOf(dir, store, DELETE_ROWS)).toEqual([
+      { position: 1n, problem: expect.stringContaining('has a row that does not follow from the log') },
+    ]);
+  });
+});
