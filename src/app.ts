@@ -14,6 +14,8 @@ import type { VerifyToken } from '@event-sourced/http/tokens';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Views } from '../projections/views.ts';
 import type { Config } from './config.ts';
+import { erasureRoutes } from './erasureRoutes.ts';
+import type { Erasures } from './erasures.ts';
 import { API_ERRORS } from './errors.ts';
 import { API } from './openapi.ts';
 import { plantRoutes } from './plantRoutes.ts';
@@ -32,6 +34,7 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
     readYourWrites: ReadYourWrites;
     /** One for each view: /health/ready requires all of them. */
     followers: readonly Follower[];
+    erasures: Erasures;
     verifyToken: VerifyToken;
     logger: FastifyBaseLogger;
     newEventId: (now: Date) => string;
@@ -72,6 +75,7 @@ export async function buildApp(deps: Dependencies) {
     if (rateLimit) limitRate(secured, rateLimit);
     const shared = { ...deps, fairQueue: new FairQueue() };
     await secured.register(plantRoutes, shared);
+    await secured.register(erasureRoutes, shared);
     await secured.register(audit, {
       ...shared,
       log: store.forHashing,

@@ -155,6 +155,11 @@ export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
   });
 }
 
+/** Call it before SQLite is used: its temporary files, which it removes as it opens them, may have names. */
+export function useTempDir(env: NodeJS.ProcessEnv, { dataDir }: Config): void {
+  env.SQLITE_TMPDIR ??= dataDir; // https://sqlite.org/tempfiles.html; also where the root file system is read-only
+}
+
 function ifSet<T>(text: string | undefined, parse: (text: string) => T): T | undefined {
   return text === undefined ? undefined : parse(text);
 }

@@ -1,6 +1,7 @@
 import { auditErrors } from '@event-sourced/audit';
 import { LogReplaced, StoreUnavailable } from '@event-sourced/event-log';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
+import { CannotErase } from './erasures.ts';
 import { PlantIdTaken } from './plants/createPlant.ts';
 
 /** The maximum number of lists in flight per user. Each holds about a page in memory until its client has read it. */
@@ -13,6 +14,11 @@ export const API_ERRORS = {
   plantIdTaken: entry(40003, 'the user has another plant with this ID', {
     causes: [PlantIdTaken],
     message: 'You have another plant with this ID. Choose another ID.',
+  }),
+  cannotErase: entry(50101, 'the event store cannot overwrite events', {
+    causes: [CannotErase],
+    message:
+      'The log is in EventStoreDB, from which the service cannot erase; docs/eventstoredb.md has the way of its administrators.',
   }),
   tooManyLists: tooManyInFlight({ kind: 'lists', max: MAX_LISTS_IN_FLIGHT }),
   storeUnavailable: entry(50301, 'the event store is unavailable; retry', {

@@ -1,5 +1,6 @@
 import { CloudEvent } from '@event-sourced/event-log/replay';
 import type { ApiDescription } from '@event-sourced/http';
+import { Erased, Erasure } from './erasureRoutes.ts';
 import { COMMON_ERRORS } from './errors.ts';
 import { ListedPlant, NewPlant, Plant } from './plantRoutes.ts';
 
@@ -15,10 +16,11 @@ export const API: ApiDescription = {
   },
   tags: [
     { name: 'plants', description: 'The plants of the token’s user.' },
+    { name: 'erasures', description: 'Erase users, for tokens with the scope erase.' },
     { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
   ],
-  schemas: [Plant, NewPlant, ListedPlant, CloudEvent],
+  schemas: [Plant, NewPlant, ListedPlant, Erasure, Erased, CloudEvent],
   errors: COMMON_ERRORS,
   token:
-    'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `bin/plant-store token alice`; for the `audit` operations: `bin/plant-store token carol --scope audit`.',
+    'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `bin/plant-store token alice`; for the `audit` operations: `bin/plant-store token carol --scope audit`; to erase users: `bin/plant-store token dana --scope erase`.',
 };

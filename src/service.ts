@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
-import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
+import { CheckpointThread, lockDataDir, removeDrafts } from '@event-sourced/event-log/disk';
 import { freeAddress } from '@event-sourced/event-log/process';
 import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
@@ -11,6 +11,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { openViews } from '../projections/views.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
+import { Erasures } from './erasures.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
@@ -55,6 +56,7 @@ export async function startService(
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
+  removeDrafts(config.dataDir);
   const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.
@@ -104,12 +106,16 @@ export async function startService(
     logger.info(`metrics at ${metricsUrl}`);
   }
 
+  const closing = new AbortController();
+  resources.defer(() => closing.abort());
+  const erasures = new Erasures({ store, followers, dataDir: config.dataDir, now, signal: closing.signal });
   const app = await buildApp({
     ...config,
     store,
     views,
     readYourWrites: new ReadYourWrites(followers),
     followers,
+    erasures,
     transparency: tree && signer && { tree, signer },
     verifyToken,
     logger,

@@ -53,8 +53,10 @@ export function createVerifier(
   return { verifyToken: tokenVerifier({ key, algorithms: ['EdDSA'], ...options }), isNewKey };
 }
 
-/** The scope that the routes for auditors require. */
-export const SCOPE = 'audit';
+/** The scope that erasures require. */
+export const ERASE_SCOPE = 'erase';
+/** The scopes: `audit` is that of the routes for auditors. */
+export const SCOPES = ['audit', ERASE_SCOPE];
 
 /** Issues a token for a user, signed with the service's own key. Creates the key if it does not exist, then `isNewKey`. */
 export async function issueOwnToken(

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, lstatSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type EventLog, START } from '@event-sourced/event-log';
-import { logFile, moveToNew } from '@event-sourced/event-log/disk';
+import { lockDraft, logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/transparency-log';
 import { appendLeaves } from '@event-sourced/transparency-log/entries';
@@ -37,6 +37,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
     const draft = join(drafts, basename(file));
     mkdirSync(drafts, { mode: 0o700 });
     resources.defer(() => rmSync(drafts, { recursive: true, maxRetries: 10 }));
+    resources.use(lockDraft(drafts));
     await copyDatabase(source, draft, signal, { isChecked: false });
     {
       using backup = new LogBackup(draft, source);

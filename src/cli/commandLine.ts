@@ -29,7 +29,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .option('--expires <time>', 'Lifetime: a number and a unit, such as 90s, 15m, 12h or 30d.', '30d')
     .option(
       '--scope <scope>',
-      'The scope audit grants access to /events, checkpoints, tiles, and proofs of all users.',
+      'The scope audit grants access to /events, checkpoints, tiles, and proofs of all users; erase, to erase users.',
     )
     .action((user, options) =>
       run(async (context) => (await import('./token.ts')).tokenCommand(user, options, context)),
@@ -103,6 +103,16 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
     .usage('')
     .action(() => run(async (context) => (await import('./rebuild.ts')).rebuildCommand(context)));
+
+  program
+    .command('erase')
+    .description('Erase all plants of USER for ever; proofs stay valid (stop the server first).')
+    .usage('USER [options]')
+    .argument('<user>', 'The owner of the plants.')
+    .option('--yes', 'Do not ask.')
+    .action((user, options) =>
+      run(async (context) => (await import('./erase.ts')).eraseCommand(user, options, context)),
+    );
 
   program
     .command('backup')

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { fsyncPath } from '@event-sourced/event-log/disk';
+import { fsyncPath, lockDraft, unlockDraft } from '@event-sourced/event-log/disk';
 import { copyDatabase } from '@event-sourced/event-log/sqlite';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { VIEWS } from '../../projections/views.ts';
@@ -18,6 +18,7 @@ export async function copyViewsCommand(path: string, { config, print, signal }: 
   const files = config.merkleTree ? [...views, merkleTreeFile(config.dataDir)] : views;
   const draft = `${dir}.${randomUUID()}.partial`;
   mkdirSync(draft, { mode: 0o700 });
+  const lock = lockDraft(draft);
   try {
     for (const file of files) {
       await copyDatabase(file, join(draft, basename(file)), signal).catch((cause: Error) => {
@@ -25,6 +26,7 @@ export async function copyViewsCommand(path: string, { config, print, signal }: 
       });
       print(`copied ${file}`);
     }
+    unlockDraft(draft, lock);
     fsyncPath(draft);
     renameSync(draft, dir);
     fsyncPath(dirname(dir));

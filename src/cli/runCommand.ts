@@ -1,5 +1,5 @@
 import { runUntilSignal } from '@event-sourced/event-log/process';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, readConfig, useTempDir } from '../config.ts';
 import type { Context } from './context.ts';
 
 /** Runs a command. A signal stops the command, then ends the process. @throws the command's error */
@@ -13,7 +13,9 @@ export async function runCommand(
   await runUntilSignal(process, (signal) =>
     command({
       get config() {
-        config ??= readConfig(process.env);
+        if (config) return config;
+        config = readConfig(process.env);
+        useTempDir(process.env, config);
         return config;
       },
       env: process.env,

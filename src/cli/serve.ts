@@ -1,6 +1,6 @@
 import { handleSignals, useProxyFromEnv } from '@event-sourced/event-log/process';
 import pino, { type Logger } from 'pino';
-import { readConfig } from '../config.ts';
+import { readConfig, useTempDir } from '../config.ts';
 import { type Service, startService } from '../service.ts';
 import { firstSteps, tokenHint } from './firstSteps.ts';
 import { humanReadable } from './humanReadable.ts';
@@ -21,6 +21,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
     process.env,
     others.filter((url) => url !== undefined),
   );
+  useTempDir(process.env, config);
   process.umask(0o077); // only the owner can read the data, whatever the mode of the directory
   const onTerminal = process.stdout.isTTY === true;
   // Not process.stdout, whose buffer is unbounded. Accessing it has made a pipe non-blocking.

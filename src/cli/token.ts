@@ -1,6 +1,6 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
 import { isUser, USER_RULE } from '../plants/user.ts';
-import { issueOwnToken, SCOPE } from '../tokens.ts';
+import { issueOwnToken, SCOPES } from '../tokens.ts';
 import { type Context, write } from './context.ts';
 
 type Options = { expires: string; scope?: string };
@@ -12,7 +12,8 @@ export async function tokenCommand(
 ): Promise<void> {
   if (config.jwksUrl) throw new Error('JWKS_URL is set: tokens come from the identity provider');
   if (!isUser(user)) throw new Error(`the user must be ${USER_RULE}`);
-  if (scope !== undefined && scope !== SCOPE) throw new Error(`the only scope is ${SCOPE}`);
+  if (scope?.split(' ').some((one) => !SCOPES.includes(one)))
+    throw new Error(`the scopes are ${SCOPES.join(' and ')}, separated by a space`);
   createDataDir(config.dataDir);
   const { token, isNewKey } = await issueOwnToken(user, { lifetime: expires, scope }, config);
   await write(output, `${token}\n`);

@@ -10,6 +10,12 @@ export function plantStream(user: string, id: bigint | string): string {
   return `${PLANT_STREAM_PREFIX}${user}/${id}`;
 }
 
+/** The streams of a user: a user may be the beginning of another one, also with a slash. */
+export function plantStreamsOf(user: string) {
+  const start = plantStream(user, '');
+  return { start, has: (stream: string): boolean => stream.slice(0, stream.lastIndexOf('/') + 1) === start };
+}
+
 /** The user and the plant ID in a stream name; undefined for other streams. */
 export function parsePlantStream(stream: string): { user: string; id: string } | undefined {
   if (!stream.startsWith(PLANT_STREAM_PREFIX)) return undefined;

@@ -80,7 +80,7 @@ test.each([...OPERATIONS, ['GET', '/tile/0/x000/000', ''], ['HEAD', '/plants', '
   'a parameter that the document does not have is 40004: %s %s',
   async (method, path, body) => {
     const init = { method, ...(body && { headers: { 'content-type': 'application/json' }, body }) };
-    const response = await request(url, 'audit', `${path}?id=1&foo=2&foo=3`, init);
+    const response = await request(url, 'audit erase', `${path}?id=1&foo=2&foo=3`, init);
     expect(response.status).toBe(400);
     if (method !== 'HEAD') expect(await refusedWith(40004, response)).toContain('foo is not a parameter');
   },

@@ -36,7 +36,7 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const EVERYWHERE = ['Cache-Control', 'Request-Id'];
 const TEXT_ATTRIBUTES = [
   ...'specversion id source type subject datacontenttype data_base64 position revision'.split(' '),
-  ...'correlationid traceparent metadata dataandmetadata'.split(' '),
+  ...'correlationid traceparent metadata dataandmetadata erased'.split(' '),
 ];
 
 describe('the document', () => {
@@ -55,6 +55,7 @@ describe('the document', () => {
     const operation = (operationId: string) => ({ operationId });
     expect(document.paths).toMatchObject({
       '/plants': { get: operation('listPlants'), post: operation('createPlant') },
+      '/erasures': { post: operation('eraseUser') },
       '/events': { get: operation('replayEvents') },
       '/events/histogram': { get: operation('countEvents') },
       '/log-key': { get: operation('getLogKey') },
@@ -88,7 +89,7 @@ describe('the document', () => {
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
   });
 
-  test('defines the schemas Plant, NewPlant, ListedPlant, CloudEvent and Error', () => {
+  test('defines the schemas Plant, NewPlant, ListedPlant, Erasure, Erased, CloudEvent and Error', () => {
     const text = expect.objectContaining({ type: 'string' });
     const integer = (format: string) => expect.objectContaining({ type: 'integer', format });
     const object = (required: string[], properties: object) =>
@@ -97,6 +98,11 @@ describe('the document', () => {
       Plant: object(['name'], { name: text, tag: text }),
       NewPlant: object(['id', 'name'], { id: integer('int64'), name: text, tag: text }),
       ListedPlant: object(['name'], { id: integer('int64'), name: text, tag: text }),
+      Erasure: object(['user'], { user: text }),
+      Erased: object(['events', 'scrubbed'], {
+        events: expect.objectContaining({ type: 'integer' }),
+        scrubbed: expect.objectContaining({ type: 'boolean' }),
+      }),
       CloudEvent: object(['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'], {
         ...Object.fromEntries(TEXT_ATTRIBUTES.map((name) => [name, text])),
         time: expect.objectContaining({ type: 'string', format: 'date-time' }),

@@ -15,6 +15,7 @@ const COMMANDS = {
   'log-key': '',
   prove: '--user --id --size --from --to',
   rebuild: '',
+  erase: '--yes',
   backup: '',
   'copy-views': '',
 };
@@ -28,6 +29,7 @@ const NEEDED: Record<string, string[]> = {
   backup: ['copy.db'],
   'copy-views': ['DIR'],
   token: ['alice'],
+  erase: ['alice'],
 };
 const complete = (name: string): string[] => [name, ...(NEEDED[name] ?? [])];
 

@@ -9,6 +9,7 @@ import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrite
 import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { openViews, type Views } from '../../projections/views.ts';
 import { buildApp, type Dependencies } from '../../src/app.ts';
+import { Erasures } from '../../src/erasures.ts';
 
 /** The claims of a token that never expires. */
 export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
@@ -43,6 +44,8 @@ function openEmptyViews(): Views {
   return views;
 }
 
+const NEVER = new AbortController().signal;
+
 /** The HTTP API over a fake store, and its logs. */
 export async function appOver(
   fakeStore: Partial<EventStore>,
@@ -69,6 +72,7 @@ export async function appOver(
     views,
     readYourWrites: new ReadYourWrites(followers),
     followers,
+    erasures: new Erasures({ store, followers, dataDir: '', now: () => new Date(0), signal: NEVER }),
     verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
     pages: false,

@@ -8,8 +8,8 @@ import type { NextTurn } from './time/fairQueue.ts';
 export type ErasableStore = EventStore & Required<Pick<EventStore, 'erase'>>;
 
 type Options = {
-  /** The prefix of the streams to erase. */
-  streams: string;
+  /** The streams to erase, which start with `start`. */
+  streams: { start: string; has: (stream: string) => boolean };
   /** The prefix of the streams of stubs and records: one that subscriptions deliver. */
   prefix: string;
   /** The leaf hash of an event that was read for hashing. */
@@ -28,9 +28,9 @@ export const canErase = (store: EventStore): store is ErasableStore => store.era
 export async function eraseStreams(store: ErasableStore, options: Options): Promise<number> {
   const { streams, prefix, leafOf, now, nextTurn } = options;
   const erased: ErasedEvent[] = [];
-  for await (const { events } of readToEnd(store.forHashing, { prefix: streams, nextTurn }))
+  for await (const { events } of readToEnd(store.forHashing, { prefix: streams.start, nextTurn }))
     for (const event of events)
-      if (event.stream.startsWith(streams)) erased.push({ position: event.position, leaf: leafOf(event) });
+      if (streams.has(event.stream)) erased.push({ position: event.position, leaf: leafOf(event) });
   if (erased.length === 0) return 0;
   const log = await store.logId();
   const records = [];

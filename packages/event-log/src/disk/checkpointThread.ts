@@ -87,7 +87,7 @@ function scrub({ isRewritten, ...file }: ScrubbedFile): boolean {
 
 /** VACUUM, since splitting a page leaves copies of its rows. False if a reader still needs the old pages. */
 export function scrubFile(db: DatabaseSync, isRewritten: boolean): boolean {
-  db.exec('PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY');
+  db.exec('PRAGMA secure_delete = ON');
   if (!isRewritten) db.exec('VACUUM');
   return truncateWal(db);
 }

@@ -61,7 +61,6 @@ export function openLogFile(file: string): DatabaseSync {
       PRAGMA synchronous = FULL;
       PRAGMA wal_autocheckpoint = 0;
       PRAGMA secure_delete = ON;
-      PRAGMA temp_store = MEMORY; -- the system's temporary directory is no place for names
       PRAGMA recursive_triggers = ON; -- without it INSERT OR REPLACE would bypass the DELETE trigger
       DELETE FROM log WHERE FALSE; -- fails if SQLite could open the file only for reading
     `);

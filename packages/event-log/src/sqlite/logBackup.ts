@@ -58,7 +58,7 @@ export class LogBackup implements Disposable {
     this.#db = opening.use(new DatabaseSync(pathToFileURL(file)));
     assertIsLog(this.#db);
     this.#db.exec(
-      `PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${CACHE_SIZE_KIB}`,
+      `PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON; PRAGMA cache_size = -${CACHE_SIZE_KIB}`,
     );
     this.#db.prepare('ATTACH ? AS source').run(log.href);
     this.#db.exec('BEGIN IMMEDIATE');

@@ -14,6 +14,8 @@ import { LogBackup } from '../../src/sqlite/logBackup.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
 import { event, everything } from '../../src/testing/contract.ts';
 
+const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
+
 const leafOf = ({ id, stream, data }: RecordedEvent): string =>
   hash('sha256', JSON.stringify([id, stream, data]));
 const options = { prefix: 'list-', leafOf, now: () => new Date('2026-01-01T00:00:00.000Z') };
@@ -27,7 +29,7 @@ async function openStore(dir = tempDir()): Promise<{ dir: string; store: Erasabl
 }
 
 const erase = (store: ErasableStore, user: string): Promise<number> =>
-  eraseStreams(store, { ...options, streams: `list-${user}/` });
+  eraseStreams(store, { ...options, streams: streamsFrom(`list-${user}/`) });
 
 async function append(store: EventStore, user: string, count: number): Promise<void> {
   const append = (i: number) => store.append(`list-${user}/${i}`, event(`to do of ${user}`), NO_STREAM);

@@ -13,6 +13,8 @@ import { rebuildView } from '../../src/views/rebuildView.ts';
 import { ViewComparison } from '../../src/views/viewComparison.ts';
 import { ToDoLists } from './toDoLists.ts';
 
+const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
+
 const NONE = new Set<string>();
 const DELETE_ROWS = { onErasure: 'deleteRows' } as const;
 const USERS = ['alice', 'bob'];
@@ -31,7 +33,12 @@ async function logIn(dir: string, items = 3): Promise<ErasableStore> {
 
 function erase(store: ErasableStore, list: string): Promise<number> {
   const leafOf = ({ id }: { id: string }) => hash('sha256', id);
-  return eraseStreams(store, { streams: `plant-${list}/`, prefix: 'plant-', leafOf, now: () => new Date() });
+  return eraseStreams(store, {
+    streams: streamsFrom(`plant-${list}/`),
+    prefix: 'plant-',
+    leafOf,
+    now: () => new Date(),
+  });
 }
 
 function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {

@@ -1,7 +1,7 @@
 import { type EventLog, type Position, readToEnd, START } from '@event-sourced/event-log';
 import { MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { leafOf } from './stub.ts';
+import { leafOf } from './leaf.ts';
 
 type Range = {
   /** The position of the tree's last event. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { RecordedEvent } from '@event-sourced/event-log';
 import canonicalize from 'canonicalize';
+import { leafHash } from '../merkle/merkleTree.ts';
 
 /** The maximum size of a leaf in UTF-8: the length of an entry in a tiled log has 16 bits (tlog-tiles). */
 export const MAX_LEAF_BYTES = 65_535;
@@ -24,6 +25,13 @@ export function leafText(event: LeafEvent): { text: string; isCanonical: boolean
   const content = leafContent(event);
   return { text: formatLeaf(event, content), isCanonical: !('dataAndMetadata' in content) };
 }
+
+/** The leaf hash of an event, or of the erased event whose stub it is. */
+export const leafOf = (event: RecordedEvent): string => event.erased ?? leafHash(leafText(event).text);
+
+/** The entry of an event in a tile: its leaf, or the leaf hash of the erased event whose stub it is. */
+export const toEntry = (event: RecordedEvent): Buffer =>
+  Buffer.from(event.erased === undefined ? leafText(event).text : `{"erased":"${event.erased}"}`);
 
 export function formatLeaf(
   names: { id: string; stream: string; revision: bigint | string; type: string },

@@ -11,7 +11,7 @@ import type { Follower } from '@event-sourced/event-log/views';
 import { TILE_WIDTH, tileHashes } from '../merkle/tiles.ts';
 import { formatEntryBundle } from '../notes/entryBundle.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
-import { leafOf, toEntry } from './stub.ts';
+import { leafOf, toEntry } from './leaf.ts';
 
 /** The tree, and the log for hashing that it follows. */
 export type TreeAndLog = Readonly<{

@@ -4,8 +4,8 @@ import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, type Tile, tileHashes, tileWidth } from '../merkle/tiles.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
+import { toEntry } from './leaf.ts';
 import { checkTileStart, type TreeAndLog } from './readEntries.ts';
-import { toEntry } from './stub.ts';
 
 /** The log no longer has an event whose leaf is in its Merkle tree: the log or the tree's file was altered. */
 export class LogContradictsTree extends Error {

@@ -10,6 +10,7 @@ import {
   readToEnd,
   START,
 } from '@event-sourced/event-log';
+import { lockDraft } from '@event-sourced/event-log/disk';
 import {
   type ComparedView,
   type Problem,
@@ -185,6 +186,7 @@ function useDirectory(parent: string, resources: AsyncDisposableStack): string {
   const make = (from: string): string => {
     const dir = mkdtempSync(join(from, 'verify-'));
     resources.defer(() => rmSync(dir, { recursive: true, force: true }));
+    resources.use(lockDraft(dir));
     return dir;
   };
   try {

@@ -22,7 +22,7 @@ import {
   type ViewDefinition,
 } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
-import { leafOf } from '../entries/stub.ts';
+import { leafOf } from '../entries/leaf.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';

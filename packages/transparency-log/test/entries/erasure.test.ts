@@ -9,9 +9,12 @@ import { toCloudEvent } from '../../../event-log/src/replay/cloudEvent.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import { rootOfLog } from '../../src/entries/appendLeaves.ts';
 import { cloudEventLeafHash, hashedAttributes } from '../../src/entries/cloudEventLeaf.ts';
-import { erasedLeaf, leafOf, toEntry } from '../../src/entries/stub.ts';
+import { leafOf, toEntry } from '../../src/entries/leaf.ts';
+import { erasedLeaf } from '../../src/entries/stub.ts';
 import { verifyLog } from '../../src/entries/verify.ts';
 import { MerkleTree } from '../../src/merkle/merkleTree.ts';
+
+const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
 
 const { signal } = new AbortController();
 
@@ -25,7 +28,12 @@ async function storeWith(...users: string[]): Promise<{ dir: string; store: Eras
 }
 
 const erase = (store: ErasableStore, user: string): Promise<number> =>
-  eraseStreams(store, { streams: `plant-${user}/`, prefix: 'plant-', leafOf, now: () => new Date() });
+  eraseStreams(store, {
+    streams: streamsFrom(`plant-${user}/`),
+    prefix: 'plant-',
+    leafOf,
+    now: () => new Date(),
+  });
 
 const verify = (store: EventStore, more: object = {}) =>
   verifyLog({

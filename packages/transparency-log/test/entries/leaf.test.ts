@@ -11,7 +11,7 @@ import { type Json, NO_STREAM, type RecordedEvent } from '../../../event-log/src
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { rootOfLog } from '../../src/entries/appendLeaves.ts';
-import { leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
+import { leafOf, leafText, MAX_LEAF_BYTES } from '../../src/entries/leaf.ts';
 
 const ID = '0f0e0d0c-0b0a-4908-8706-050403020100';
 
@@ -229,9 +229,9 @@ test('the root of a log is the same in the embedded log, in EventStoreDB after a
   const watered = { id: randomUUID(), type: 'Plant Wässered 🌱', data: OTHER_DATA, metadata: {} };
   await embedded.append('plant-alice/1', watered, 0n);
   const eventStoreDb = await overFakeServer((await startFakeServer()).url);
-  await copyLog({ from: embedded, to: eventStoreDb });
+  await copyLog({ leafOf, from: embedded, to: eventStoreDb });
   const returned = await openIn(back);
-  await copyLog({ from: eventStoreDb, to: returned });
+  await copyLog({ leafOf, from: eventStoreDb, to: returned });
 
   const exactly = openLogReader(join(dir, 'log.db'), { forHashing: true });
   onTestFinished(() => exactly.close());

@@ -1,0 +1,38 @@
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DataDirInUse, lockDataDir } from './dataDir.ts';
+
+/** The directories of `verify` and of copies in progress, and the drafts of views. */
+const DRAFT = /^verify-|\.partial$|\.new(-wal|-shm|-journal)?$/;
+const LOCK_FILE = 'lock.db';
+
+/** Marks the directory of a draft as in use, while this process runs. @throws Error */
+export const lockDraft = (dir: string): Disposable => lockDataDir(dir);
+
+/** Removes the lock of a draft, before its directory gets its final name. */
+export function unlockDraft(dir: string, lock: Disposable): void {
+  lock[Symbol.dispose]();
+  rmSync(join(dir, LOCK_FILE), { force: true });
+}
+
+/** Removes the drafts that ended processes have left in a data directory; false if others are in use. @throws Error */
+export function removeDrafts(dataDir: string): boolean {
+  let isClean = true;
+  for (const entry of readdirSync(dataDir, { withFileTypes: true })) {
+    if (!DRAFT.test(entry.name)) continue;
+    const path = join(dataDir, entry.name);
+    if (entry.isDirectory() && isInUse(path)) isClean = false;
+    else rmSync(path, { recursive: true, force: true });
+  }
+  return isClean;
+}
+
+function isInUse(dir: string): boolean {
+  try {
+    lockDataDir(dir)[Symbol.dispose]();
+    return false;
+  } catch (error) {
+    if (error instanceof DataDirInUse) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,85 @@
+import { type FairQueue, unlessLater } from '@event-sourced/event-log/time';
+import { requireScope } from '@event-sourced/http';
+import type { Metrics } from '@event-sourced/http/metrics';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { Type } from 'typebox';
+import type { Erasures } from './erasures.ts';
+import { API_ERRORS } from './errors.ts';
+import { isUser, USER_RULE } from './plants/user.ts';
+import { ERASE_SCOPE } from './tokens.ts';
+
+/** How long a response waits for readers of old pages, such as `verify` and `backup`. */
+const SCRUB_TIMEOUT_MS = 5_000;
+
+const User = Type.Refine(
+  Type.String({ description: 'The owner of the plants.' }),
+  isUser,
+  () => `must be ${USER_RULE}`,
+);
+
+export const Erasure = Type.Object(
+  { user: User },
+  { $id: 'Erasure', description: 'Whom to erase.', examples: [{ user: 'alice' }] },
+);
+
+export const Erased = Type.Object(
+  {
+    events: Type.Integer({ description: 'The number of events that this request has erased.' }),
+    scrubbed: Type.Boolean({
+      description:
+        'Whether no file of the service has a byte of them. If false, readers such as `verify` or `backup` need old data: the service goes on when they end, also after a restart.',
+    }),
+  },
+  { $id: 'Erased', description: 'What was erased.' },
+);
+
+type Dependencies = { erasures: Erasures; fairQueue: FairQueue; metrics?: Metrics | undefined };
+
+/** POST /erasures. */
+export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, deps) => {
+  const { erasures, fairQueue, metrics } = deps;
+  metrics?.measure('unscrubbed', '1 while files may have bytes of erased events.', () =>
+    Number(!erasures.isScrubbed),
+  );
+
+  app.post(
+    '/erasures',
+    {
+      onRequest: requireScope(ERASE_SCOPE),
+      schema: {
+        operationId: 'eraseUser',
+        tags: ['erasures'],
+        security: [{ bearer: [ERASE_SCOPE] }],
+        summary: 'Erase all plants of a user for ever; idempotent',
+        description:
+          'Overwrites the events that the user has now. Their hashes stay, so every checkpoint, proof and receipt made before stays valid. The log records the erasure without the name. Backups made before are erased when they are continued. What the user creates later is not erased.',
+        body: Erasure,
+        response: {
+          200: {
+            description: 'What was erased; nothing, if the user has no events.',
+            content: { 'application/json': { schema: Erased, example: { events: 12, scrubbed: true } } },
+          },
+        },
+        errors: [
+          API_ERRORS.invalidBody,
+          API_ERRORS.notJson,
+          API_ERRORS.insufficientScope,
+          API_ERRORS.bodyTooLarge,
+          API_ERRORS.unsupportedMediaType,
+          API_ERRORS.cannotErase,
+        ],
+      },
+    },
+    async ({ user, body }) => {
+      const { events, scrubbed } = await erasures.erase(body.user, (share) => fairQueue.next(user, share));
+      const isScrubbed = await unlessLater(
+        SCRUB_TIMEOUT_MS,
+        scrubbed.then(
+          () => true,
+          () => false,
+        ),
+      );
+      return { events, scrubbed: isScrubbed ?? false };
+    },
+  );
+};

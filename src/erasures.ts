@@ -1,0 +1,85 @@
+import { canErase, type EventStore, eraseStreams } from '@event-sourced/event-log';
+import { removeDrafts } from '@event-sourced/event-log/disk';
+import { backOff, type NextTurn, sleep } from '@event-sourced/event-log/time';
+import type { Follower } from '@event-sourced/event-log/views';
+import { leafOf } from '@event-sourced/transparency-log/entries';
+import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
+
+/** The event store cannot overwrite events. */
+export class CannotErase extends Error {
+  override readonly name = 'CannotErase';
+}
+
+type Dependencies = {
+  store: EventStore;
+  followers: readonly Follower[];
+  dataDir: string;
+  now: () => Date;
+  /** Ends the waiting for readers. */
+  signal: AbortSignal;
+};
+
+const MAX_DELAY_MS = 2_000;
+
+/** Erases users, one after the other. */
+export class Erasures {
+  readonly #deps: Dependencies;
+  #last: Promise<unknown> = Promise.resolve();
+  /** The scrubs that have not ended, or that cannot end, since a view has halted. */
+  #unscrubbed = 0;
+
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
+  }
+
+  /** Whether no file has bytes of erased events, as far as this process knows. */
+  get isScrubbed(): boolean {
+    const { store, followers } = this.#deps;
+    const areScrubbed = followers.every(({ view }) => !view.isUnscrubbed);
+    return this.#unscrubbed === 0 && store.scrubbing === undefined && areScrubbed;
+  }
+
+  /**
+   * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the data directory has a byte of them:
+   * long readers may delay it. It rejects if a view has halted. @throws CannotErase, StoreUnavailable; then nothing is erased
+   */
+  erase(user: string, nextTurn?: NextTurn): Promise<{ events: number; scrubbed: Promise<void> }> {
+    const erasure = this.#last.then(() => this.#erase(user, nextTurn));
+    this.#last = erasure.catch(() => {});
+    return erasure;
+  }
+
+  async #erase(user: string, nextTurn?: NextTurn) {
+    const { store, now } = this.#deps;
+    if (!canErase(store)) throw new CannotErase('the event store cannot overwrite events');
+    const events = await eraseStreams(store, {
+      streams: plantStreamsOf(user),
+      prefix: PLANT_STREAM_PREFIX,
+      leafOf,
+      now,
+      nextTurn,
+    });
+    this.#unscrubbed++;
+    const scrubbed = this.#scrub();
+    scrubbed.then(
+      () => this.#unscrubbed--,
+      () => {}, // the files are not scrubbed
+    );
+    return { events, scrubbed };
+  }
+
+  async #scrub(): Promise<void> {
+    const { store, followers, dataDir, signal } = this.#deps;
+    const end = await store.lastPosition();
+    await Promise.all(followers.map((follower) => follower.reached(end)));
+    for (let attempts = 1; ; attempts++) {
+      signal.throwIfAborted();
+      await store.scrubbing;
+      for (const follower of followers) await follower.scrubbing;
+      // Drafts that are still in use may be of processes that began before the erasure.
+      const isScrubbed = store.scrubbing === undefined && followers.every(({ view }) => !view.isUnscrubbed);
+      if (isScrubbed && removeDrafts(dataDir)) return;
+      await sleep(backOff(attempts, MAX_DELAY_MS), signal);
+    }
+  }
+}

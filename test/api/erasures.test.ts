@@ -1,0 +1,200 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { refusedWith } from '@event-sourced/testing/refusal';
+import { startFakeServer } from '@event-sourced/testing/stores';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import { describe, expect, test, vi } from 'vitest';
+import { runCli } from '../support/cli.ts';
+import { listed } from '../support/eventStoreDbService.ts';
+import { startService, startServiceWithTree } from '../support/service.ts';
+
+type Service = Awaited<ReturnType<typeof startService>>;
+
+function erase({ as }: Service, body: unknown, scope: string | undefined = 'erase'): Promise<Response> {
+  const headers = { 'content-type': 'application/json' };
+  return as('dana', scope).request('/erasures', { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+async function erased(service: Service, user: string): Promise<unknown> {
+  const response = await erase(service, { user });
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+/** The files below a directory that have this text. */
+function filesWith(dir: string, text: string): string[] {
+  return readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    const file = join(dir, name);
+    return statSync(file).isFile() && readFileSync(file).includes(text);
+  });
+}
+
+async function plantsOf(service: Service, user: string, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await service.as(user).create(i, { name: `herb of ${user}` });
+}
+
+describe('POST /erasures', () => {
+  test('erases all plants of a user, and of no other; again it erases nothing', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 3);
+    await plantsOf(service, 'alice2', 1);
+    expect(await listed(service.as('alice'))).toHaveLength(3);
+    expect(await erased(service, 'alice')).toEqual({ events: 3, scrubbed: true });
+    expect(await listed(service.as('alice'))).toEqual([]);
+    expect(await listed(service.as('alice2'))).toEqual([{ name: 'herb of alice2' }]);
+    expect(filesWith(service.dir, 'alice/')).toEqual([]);
+    expect(filesWith(service.dir, 'herb of alice"')).toEqual([]);
+    expect(await erased(service, 'alice')).toEqual({ events: 0, scrubbed: true });
+  });
+
+  test('frees the IDs, and does not erase what is created later', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 1);
+    await erased(service, 'alice');
+    expect((await service.as('alice').create(0, { name: 'Moss' })).status).toBe(200);
+    expect(await listed(service.as('alice'))).toEqual([{ name: 'Moss' }]);
+  });
+
+  test('keeps receipts, checkpoints and proofs valid', async () => {
+    const service = await startServiceWithTree();
+    await plantsOf(service, 'alice', 2);
+    await plantsOf(service, 'bob', 2);
+    const auditor = service.as('carol', 'audit');
+    const get = async (path: string) => (await auditor.request(path)).text();
+    const key = await get('/log-key');
+    const receipt = await (await service.as('alice').request('/proofs/plants?id=1')).text();
+    const [, size, root] = (await get('/checkpoint')).split('\n');
+    const expected = `${size}:${Buffer.from(root as string, 'base64').toString('hex')}`;
+    expect(await erased(service, 'alice')).toEqual({ events: 2, scrubbed: true });
+    await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
+    await vi.waitFor(async () => expect((await get('/checkpoint')).split('\n')[1]).toBe('5'), 10_000);
+    const entries = await get('/tile/entries/000.p/5');
+    expect(entries.match(/\{"erased":"[\da-f]{64}"\}/g)).toHaveLength(2);
+    expect(receipt).toContain('c2sp.org/tlog-proof@v1');
+    expect(key).toContain('+');
+    await service.close();
+    const verified = await runCli(['verify', '--expect', expected], {
+      DATA_DIR: service.dir,
+      MERKLE_TREE: 'on',
+    });
+    expect(verified.stdout).toContain('the log begins with');
+    expect(verified).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('shows auditors stubs with their leaf hashes, and a record without the name', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 1);
+    await erased(service, 'alice');
+    const text = await (await service.as('carol', 'audit').request('/events')).text();
+    const [stub, record] = text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(stub).toMatchObject({ type: 'EventErased', position: '1', data: { leaf: stub.erased } });
+    expect(record).toMatchObject({
+      type: 'EventsErased',
+      data: { events: [{ position: '1', leaf: stub.erased }] },
+      time: expect.any(String),
+    });
+    expect(text).not.toMatch(/alice|dana/);
+  });
+
+  test('requires the scope erase: 40301', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 1);
+    for (const scope of ['erasure', 'audit'])
+      await refusedWith(40301, await erase(service, { user: 'alice' }, scope));
+    await refusedWith(40301, await erase(service, {}, 'audit')); // before validation
+    expect(await listed(service.as('alice'))).toHaveLength(1);
+  });
+
+  test.each([{}, { user: '' }, { user: 1 }, { user: null }, { user: 'a\n' }, { user: 'a'.repeat(256) }, []])(
+    'refuses the body %j: 40002',
+    async (body) => {
+      await refusedWith(40002, await erase(await startService(), body));
+    },
+  );
+
+  test('of an unknown user erases nothing, also of one that looks like a prefix or a stub', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice/b', 1);
+    await plantsOf(service, 'bob', 1);
+    await erased(service, 'bob');
+    for (const user of ['zoe', 'al', 'alice', 'alice/', '%', "' OR 1", 'erased', 'erasure', '🌱'])
+      expect(await erased(service, user)).toMatchObject({ events: 0 });
+    expect(await erased(service, 'alice/b')).toMatchObject({ events: 1 });
+  });
+
+  test('runs one after the other, beside POSTs of the same user', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 20);
+    const posts = Array.from({ length: 30 }, (_, i) => service.as('alice').create(100 + i, { name: 'late' }));
+    const results = await Promise.all(Array.from({ length: 5 }, () => erased(service, 'alice')));
+    for (const response of await Promise.all(posts)) expect(response.status).toBe(200);
+    const left = await listed(service.as('alice'));
+    const events = results.reduce<number>((sum, result) => sum + (result as { events: number }).events, 0);
+    expect(events + left.length).toBe(50);
+  });
+
+  test('is scrubbed: false while a reader needs old pages; a metric says so until it is done', async () => {
+    const service = await startService({ METRICS_PORT: '0' });
+    await plantsOf(service, 'alice', 1);
+    const unscrubbed = async (): Promise<string | undefined> =>
+      /^plant_store_unscrubbed (\d)$/m.exec(await (await fetch(`${service.metricsUrl}`)).text())?.[1];
+    expect(await unscrubbed()).toBe('0');
+    const reader = new DatabaseSync(join(service.dir, 'log.db'), { readOnly: true });
+    reader.exec('BEGIN; SELECT * FROM events');
+    expect(await erased(service, 'alice')).toEqual({ events: 1, scrubbed: false });
+    expect(await unscrubbed()).toBe('1');
+    expect((await service.as('bob').create(1, { name: 'Fern' })).status).toBe(200);
+    reader.close();
+    await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 30_000);
+    expect(filesWith(service.dir, 'alice')).toEqual([]);
+  }, 60_000);
+
+  test('removes drafts of processes that were killed', async () => {
+    const dir = tempDir();
+    const service = await startService({ DATA_DIR: dir });
+    await plantsOf(service, 'alice', 1);
+    for (const draft of ['verify-abc', 'copy.db.1.partial']) {
+      await mkdir(join(dir, draft));
+      await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
+    }
+    await writeFile(join(dir, 'view.db.new'), 'alice');
+    expect(await erased(service, 'alice')).toEqual({ events: 1, scrubbed: true });
+    expect(filesWith(dir, 'alice')).toEqual([]);
+  });
+
+  test('while a view has halted erases the log, and is scrubbed: false', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 1);
+    await service.close();
+    const dir = service.dir;
+    {
+      using db = new DatabaseSync(join(dir, 'log.db'));
+      db.exec(`INSERT INTO events SELECT NULL, '00000000-0000-7000-8000-000000000009', 'plant-bob/1', 0, type, '{}',
+        metadata, recorded_at FROM events`);
+    }
+    const halted = await startService({ DATA_DIR: dir });
+    await vi.waitFor(() => expect(JSON.stringify(halted.log())).toContain('projection halted'), 10_000);
+    expect(await erased(halted, 'alice')).toEqual({ events: 1, scrubbed: false });
+    await halted.close();
+    const skipping = await startService({
+      DATA_DIR: dir,
+      SKIP_EVENTS: '00000000-0000-7000-8000-000000000009',
+    });
+    expect(await erased(skipping, 'alice')).toEqual({ events: 0, scrubbed: true });
+    expect(filesWith(dir, 'alice')).toEqual([]);
+  });
+
+  test('with a log in EventStoreDB is 50101, and erases nothing', async () => {
+    const server = await startFakeServer();
+    const service = await startService({ EVENTSTOREDB_URL: server.url });
+    await plantsOf(service, 'alice', 1);
+    const response = await erase(service, { user: 'alice' });
+    await refusedWith(50101, response);
+    expect(await listed(service.as('alice'))).toHaveLength(1);
+  });
+});

@@ -1,0 +1,167 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { logWith, rowsIn } from '@event-sourced/testing/logs';
+import { tempDir } from '@event-sourced/testing/tempDir';
+import fc from 'fast-check';
+import { describe, expect, test, vi } from 'vitest';
+import { runCli, succeeded } from '../support/cli.ts';
+import { canMount, smallDisk } from '../support/disk.ts';
+import { MAIN, NODE, start } from '../support/process.ts';
+import { startServer } from '../support/server.ts';
+import { client, startService } from '../support/service.ts';
+
+const USERS = 40;
+const gardener = (i: number): string => `gardener${String(i).padStart(3, '0')}`;
+
+/** A log in which the event at position p is of the gardener p % 40. */
+const gardenersIn = (events: number): string =>
+  logWith({ events, user: `format('gardener%03d', id % ${USERS})`, name: "'herb ' || id || '.'" });
+
+/** The files below a directory that have one of these texts. */
+function filesWith(dir: string, ...texts: string[]): string[] {
+  return readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    const file = join(dir, name);
+    if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return false;
+    const content = readFileSync(file);
+    return texts.some((text) => content.includes(text));
+  });
+}
+
+const requestOf = (user: string) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ user }),
+});
+
+async function erase({ as }: { as: ReturnType<typeof client> }, user: string): Promise<Response> {
+  return as('dana', 'erase').request('/erasures', requestOf(user));
+}
+
+const eventsOf = (dir: string, user: string): number =>
+  rowsIn(join(dir, 'log.db')).filter(({ stream }) => stream.startsWith(`plant-${user}/`)).length;
+
+describe('an erasure', () => {
+  test('of one user after the other leaves no byte of them in any file, nor in a continued backup', async () => {
+    const dir = gardenersIn(8_000);
+    const copy = join(dir, 'copy.db');
+    const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
+    const root = succeeded(await runCli(['backup', copy], env)).trim();
+    const service = await startService(env);
+    const erased = Array.from({ length: 12 }, (_, i) => i * 3);
+    for (const i of erased) {
+      const response = await erase(service, gardener(i));
+      expect(await response.json()).toEqual({ events: 200, scrubbed: true });
+    }
+    const herbs = erased.flatMap((i) => [i + USERS, i + 40 * USERS].map((id) => `herb ${id}.`));
+    const texts = [...erased.map((i) => `${gardener(i)}`), ...herbs];
+    expect(filesWith(dir, ...texts)).toEqual(['copy.db']);
+    expect(filesWith(dir, gardener(1))).toEqual(expect.arrayContaining(['log.db', 'view.db']));
+    succeeded(await runCli(['backup', copy], env));
+    expect(filesWith(dir, ...texts)).toEqual([]);
+    await service.close();
+    expect(filesWith(dir, ...texts)).toEqual([]);
+    const verified = await runCli(['verify', '--expect', root], env);
+    expect(verified.stdout).toContain('the log begins with');
+    expect(verified.code).toBe(0);
+  }, 120_000);
+
+  /** The lifetimes of servers after the request, in milliseconds; the same in every run. */
+  const LIFETIMES_MS = fc.sample(fc.noBias(fc.integer({ min: 0, max: 300 })), {
+    numRuns: Number(process.env.ERASURE_KILLS ?? 8),
+    seed: 2026,
+  });
+
+  test.each(LIFETIMES_MS)(
+    'that is killed after %i ms is whole or none, and the next start finishes it',
+    async (ms) => {
+      const dir = gardenersIn(4_000);
+      const user = gardener(7);
+      const env = { DATA_DIR: dir };
+      const server = await startServer({ env });
+      await server.as(user).list(); // the view has caught up
+      const erasing = erase(server, user).catch(() => undefined);
+      await pause(ms);
+      await server.kill();
+      await erasing;
+      const service = await startService(env);
+      const left = eventsOf(dir, user);
+      expect([0, 100]).toContain(left);
+      if (left > 0) expect((await erase(service, user)).status).toBe(200);
+      await vi.waitFor(() => expect(filesWith(dir, user)).toEqual([]), 60_000);
+      expect(await service.as(user).list()).toEqual([]);
+      await service.close();
+      expect(await runCli(['verify'], { ...env, MERKLE_TREE: 'off' })).toMatchObject({ code: 0 });
+    },
+    120_000,
+  );
+
+  test('removes the drafts of a verify that was killed, and waits for one that runs', async () => {
+    const dir = gardenersIn(60_000);
+    const user = gardener(7);
+    const service = await startService({ DATA_DIR: dir });
+    await service.as(user).list();
+    const verify = () => start({ command: [NODE, MAIN, 'verify'], env: { DATA_DIR: dir } });
+    const hasDraft = (): boolean =>
+      readdirSync(dir).some(
+        (name) => name.startsWith('verify-') && filesWith(join(dir, name), user).length > 0,
+      );
+    const killed = verify();
+    while (!hasDraft()) await pause(5);
+    await killed.kill();
+    expect(hasDraft()).toBe(true);
+    const running = verify();
+    await erase(service, user);
+    await running.ended;
+    await vi.waitFor(() => expect(filesWith(dir, user)).toEqual([]), 60_000);
+    expect(readdirSync(dir).filter((name) => name.startsWith('verify-'))).toEqual([]);
+  }, 120_000);
+
+  test.skipIf(!canMount)(
+    'on a full disk is 503 and erases nothing; with space, it erases',
+    async () => {
+      const disk = await smallDisk();
+      const server = await startServer({ command: disk.command, env: { DATA_DIR: disk.dir } });
+      const as = client(server.url, disk.visiblePath);
+      for (let id = 0; id < 50; id++) await as('alice').create(id, { name: `Fern ${id}` });
+      disk.fill();
+      const refused = await erase({ as }, 'alice');
+      expect(refused.status).toBe(503);
+      expect(await refused.json()).toMatchObject({ error: 50301 });
+      expect(await as('alice').list()).toHaveLength(50);
+      disk.free();
+      const response = await erase({ as }, 'alice');
+      expect(await response.json()).toEqual({ events: 50, scrubbed: true });
+      expect(filesWith(disk.visiblePath, 'alice')).toEqual([]);
+    },
+    120_000,
+  );
+});
+
+describe('erase', () => {
+  const run = (dir: string, ...args: string[]) => runCli(['erase', ...args], { DATA_DIR: dir });
+
+  test('does the same while the server is stopped', async () => {
+    const dir = gardenersIn(400);
+    const user = gardener(7);
+    const service = await startService({ DATA_DIR: dir });
+    await service.as(user).list();
+    expect(await run(dir, user, '--yes')).toMatchObject({ code: 1, stdout: '' }); // it runs
+    await service.close();
+    expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 10 events\n');
+    expect(filesWith(dir, user)).toEqual([]);
+    expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 0 events\n');
+  });
+
+  test('erases nothing without a terminal, a log or a valid user', async () => {
+    const dir = gardenersIn(40);
+    expect((await run(dir, gardener(7))).stderr).toBe('without a terminal, --yes is required.\n');
+    expect((await run(dir, '', '--yes')).stderr).toContain('the user must be');
+    expect((await run(tempDir(), 'alice', '--yes')).stderr).toContain('there is no log');
+    expect(eventsOf(dir, gardener(7))).toBe(1);
+    const eventStoreDb = { DATA_DIR: dir, EVENTSTOREDB_URL: 'esdb://localhost:1?tls=false' };
+    expect((await runCli(['erase', 'alice', '--yes'], eventStoreDb)).stderr).toContain(
+      'docs/eventstoredb.md',
+    );
+  });
+});
