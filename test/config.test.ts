@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { witnessKey } from '../packages/transparency-log/test/witness/cosign.ts';
-import { BadConfig, readConfig as readConfigIn, SETTINGS } from '../src/config.ts';
+import { BadConfig, readConfig as readConfigIn, SETTINGS, useTempDir } from '../src/config.ts';
 
 const home = process.cwd();
 let checkout: string;
@@ -355,4 +355,12 @@ describe('the file .env', () => {
     mkdirSync('.env');
     expect(problemsOf({})).toEqual([expect.stringMatching(/^\.env: /)]);
   });
+});
+
+test('temporary files of SQLite are in DATA_DIR, unless the environment says otherwise', () => {
+  const config = readConfig({ DATA_DIR: '/srv/plants' });
+  const [env, own]: NodeJS.ProcessEnv[] = [{}, { SQLITE_TMPDIR: '/scratch' }];
+  useTempDir(env as NodeJS.ProcessEnv, config);
+  useTempDir(own as NodeJS.ProcessEnv, config);
+  expect([env, own]).toEqual([{ SQLITE_TMPDIR: '/srv/plants' }, { SQLITE_TMPDIR: '/scratch' }]);
 });

@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { filesWith } from '@event-sourced/testing/filesWith';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -21,14 +21,6 @@ async function erased(service: Service, user: string): Promise<unknown> {
   const response = await erase(service, { user });
   expect(response.status).toBe(200);
   return response.json();
-}
-
-/** The files below a directory that have this text. */
-function filesWith(dir: string, text: string): string[] {
-  return readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) => {
-    const file = join(dir, name);
-    return statSync(file).isFile() && readFileSync(file).includes(text);
-  });
 }
 
 async function plantsOf(service: Service, user: string, count: number): Promise<void> {

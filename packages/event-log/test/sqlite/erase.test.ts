@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { filesWith } from '@event-sourced/testing/filesWith';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
@@ -36,10 +37,6 @@ async function append(store: EventStore, user: string, count: number): Promise<v
   await Promise.all(Array.from({ length: count }, (_, i) => append(i)));
 }
 
-/** The files of a directory that have this text. */
-const filesWith = (dir: string, text: string): string[] =>
-  readdirSync(dir).filter((name) => readFileSync(join(dir, name)).includes(text));
-
 async function leaves(store: EventStore): Promise<string[]> {
   const events = [];
   for await (const batch of readToEnd(store.forHashing)) events.push(...batch.events);
@@ -48,7 +45,7 @@ async function leaves(store: EventStore): Promise<string[]> {
 
 describe('erasing streams', () => {
   test('leaves stubs with the leaf hashes at their positions, and a record with both', async () => {
-    const { store } = await openStore();
+    const { dir, store } = await openStore();
     await append(store, 'alice', 2);
     await append(store, 'bob', 1);
     const before = await everything(store);
@@ -71,6 +68,10 @@ describe('erasing streams', () => {
       },
     });
     expect(none).toEqual([]);
+    using db = new DatabaseSync(join(dir, 'log.db'), { readOnly: true });
+    expect(db.prepare('SELECT recorded_at FROM events WHERE position = 1').get()).toEqual({
+      recorded_at: '',
+    });
     expect((await leaves(store)).slice(0, 3)).toEqual(hashes);
   });
 

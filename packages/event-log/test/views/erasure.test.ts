@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { filesWith } from '@event-sourced/testing/filesWith';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -57,8 +58,9 @@ function followIn(dir: string, store: ErasableStore, more: object, withThread = 
   return { follower, view, close };
 }
 
-const filesWith = (dir: string, text: string): string[] =>
-  readdirSync(dir).filter((name) => name.startsWith('view') && readFileSync(join(dir, name)).includes(text));
+/** The files of the view that have this text. */
+const viewFilesWith = (dir: string, text: string): string[] =>
+  filesWith(dir, text).filter((name) => name.startsWith('view'));
 
 const caughtUp = async (follower: Follower<ToDoLists>, store: ErasableStore): Promise<void> =>
   follower.reached(await store.lastPosition());
@@ -76,8 +78,8 @@ describe('after an erasure', () => {
       expect(view.titlesOf('alice')).toEqual([]);
       expect(view.titlesOf('bob')).toHaveLength(300);
       await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 60_000);
-      expect(filesWith(dir, 'alice')).toEqual([]);
-      expect(filesWith(dir, 'bob')).not.toEqual([]);
+      expect(viewFilesWith(dir, 'alice')).toEqual([]);
+      expect(viewFilesWith(dir, 'bob')).not.toEqual([]);
       expect(follower.rebuilds).toBe(0);
     },
   );
@@ -92,7 +94,7 @@ describe('after an erasure', () => {
     expect(view.titlesOf('alice')).toEqual([]);
     expect(view.titlesOf('bob')).toHaveLength(3);
     expect(follower.rebuilds).toBe(1);
-    expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(viewFilesWith(dir, 'alice')).toEqual([]);
   });
 
   test('a view that starts later reads stubs, and is not rebuilt', async () => {
@@ -116,7 +118,7 @@ describe('after an erasure', () => {
     expect(next.follower.rebuilds).toBe(0);
     expect(next.view.titlesOf('bob')).toEqual([]);
     await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 60_000);
-    expect(filesWith(dir, 'bob')).toEqual([]);
+    expect(viewFilesWith(dir, 'bob')).toEqual([]);
   });
 
   test('a reader of old pages delays the scrub, which the next start finishes', async () => {
@@ -132,13 +134,26 @@ describe('after an erasure', () => {
     expect(follower.scrubbing).toBeInstanceOf(Promise);
     expect(follower.view.titlesOf('bob')).toHaveLength(3); // reads go on
     await close();
-    expect(filesWith(dir, 'alice')).not.toEqual([]);
+    expect(viewFilesWith(dir, 'alice')).not.toEqual([]);
     reader.close();
     const next = followIn(dir, store, DELETE_ROWS);
     await caughtUp(next.follower, store);
     await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 60_000);
-    expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(viewFilesWith(dir, 'alice')).toEqual([]);
     expect(next.follower.rebuilds).toBe(0);
+  });
+
+  test('a view is scrubbed once for an erasure with several records', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir, 501);
+    const scrub = vi.spyOn(CheckpointThread.prototype, 'scrub');
+    onTestFinished(() => scrub.mockRestore());
+    const { follower, view } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    await erase(store, 'alice');
+    await caughtUp(follower, store);
+    await vi.waitFor(() => expect(view.isUnscrubbed).toBe(false), 60_000);
+    expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toHaveLength(1);
   });
 
   test('records of another log delete nothing', async () => {
@@ -166,7 +181,7 @@ describe('after an erasure', () => {
     const file = join(dir, 'view.db');
     const { signal } = new AbortController();
     await rebuildView({ log: store, open, file, skip: NONE, signal, onProgress: () => {} });
-    expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(viewFilesWith(dir, 'alice')).toEqual([]);
     expect(readdirSync(dir)).not.toContain('view.db.new');
   });
 });
