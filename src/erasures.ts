@@ -1,8 +1,9 @@
 import { canErase, type EventStore, eraseStreams } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep } from '@event-sourced/event-log/time';
-import type { Follower } from '@event-sourced/event-log/views';
+import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
 import { leafOf } from '@event-sourced/transparency-log/entries';
+import { VIEWS } from '../projections/views.ts';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
 
 /** The event store cannot overwrite events. */
@@ -20,6 +21,12 @@ type Dependencies = {
 };
 
 const MAX_DELAY_MS = 2_000;
+
+/** Removes what killed commands have left in a data directory; false if others are running. @throws Error */
+export function removeAllDrafts(dataDir: string): boolean {
+  for (const { file } of Object.values(VIEWS)) removeViewDraft(file(dataDir));
+  return removeDrafts(dataDir);
+}
 
 /** Erases users, one after the other. */
 export class Erasures {
@@ -78,7 +85,7 @@ export class Erasures {
       for (const follower of followers) await follower.scrubbing;
       // Drafts that are still in use may be of processes that began before the erasure.
       const isScrubbed = store.scrubbing === undefined && followers.every(({ view }) => !view.isUnscrubbed);
-      if (isScrubbed && removeDrafts(dataDir)) return;
+      if (isScrubbed && removeAllDrafts(dataDir)) return;
       await sleep(backOff(attempts, MAX_DELAY_MS), signal);
     }
   }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
-import { CheckpointThread, lockDataDir, removeDrafts } from '@event-sourced/event-log/disk';
+import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { freeAddress } from '@event-sourced/event-log/process';
 import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
@@ -11,7 +11,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { openViews } from '../projections/views.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
-import { Erasures } from './erasures.ts';
+import { Erasures, removeAllDrafts } from './erasures.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 
@@ -56,7 +56,7 @@ export async function startService(
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
-  removeDrafts(config.dataDir);
+  removeAllDrafts(config.dataDir);
   const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
   const signer = config.merkleTree ? openSigner(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.

@@ -150,7 +150,7 @@ describe('POST /erasures', () => {
     const dir = tempDir();
     const service = await startService({ DATA_DIR: dir });
     await plantsOf(service, 'alice', 1);
-    for (const draft of ['verify-abc', 'copy.db.1.partial']) {
+    for (const draft of ['verify-aBc123', `copy.db.${crypto.randomUUID()}.partial`]) {
       await mkdir(join(dir, draft));
       await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
     }

@@ -2,8 +2,8 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DataDirInUse, lockDataDir } from './dataDir.ts';
 
-/** The directories of `verify` and of copies in progress, and the drafts of views. */
-const DRAFT = /^verify-|\.partial$|\.new(-wal|-shm|-journal)?$/;
+/** The directories of `verify`, and of copies in progress. */
+const DRAFT = /^verify-\w{6}$|\.[\da-f-]{36}\.partial$/;
 const LOCK_FILE = 'lock.db';
 
 /** Marks the directory of a draft as in use, while this process runs. @throws Error */
@@ -19,9 +19,9 @@ export function unlockDraft(dir: string, lock: Disposable): void {
 export function removeDrafts(dataDir: string): boolean {
   let isClean = true;
   for (const entry of readdirSync(dataDir, { withFileTypes: true })) {
-    if (!DRAFT.test(entry.name)) continue;
+    if (!entry.isDirectory() || !DRAFT.test(entry.name)) continue;
     const path = join(dataDir, entry.name);
-    if (entry.isDirectory() && isInUse(path)) isClean = false;
+    if (isInUse(path)) isClean = false;
     else rmSync(path, { recursive: true, force: true });
   }
   return isClean;

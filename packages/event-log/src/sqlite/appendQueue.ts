@@ -26,6 +26,8 @@ import {
 
 /** The number of appends in a message to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
+/** Further erasures in this time share the scrub, which rewrites the indexes. */
+const SCRUB_DELAY_MS = 100;
 /** Readers may need old pages for a long time. */
 const MAX_SCRUB_DELAY_MS = 2_000;
 
@@ -189,20 +191,26 @@ export class AppendQueue {
   }
 
   async #runScrub(): Promise<void> {
-    const { file, checkpointer } = this.#options;
     const { signal } = this.#closing;
-    let erasures = -1;
-    for (let attempts = 1; erasures !== this.#erasures && !signal.aborted; attempts++) {
-      const before = this.#erasures;
-      try {
-        if (await this.#thread.call('scrub', undefined)) erasures = before;
-        else await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
-      } catch {
-        // The disk is full, or the thread has ended. Errors that end all appends are replies of their own.
-      }
-      if (erasures !== this.#erasures && attempts > 1)
-        await sleep(backOff(attempts, MAX_SCRUB_DELAY_MS), signal);
+    let seen = -1;
+    let scrubbed = -1;
+    for (let failures = 0; scrubbed !== this.#erasures && !signal.aborted; ) {
+      if (seen !== this.#erasures) {
+        seen = this.#erasures;
+        await sleep(SCRUB_DELAY_MS, signal);
+      } else if (await this.#scrubStep()) scrubbed = seen;
+      else if (failures++ > 0) await sleep(backOff(failures, MAX_SCRUB_DELAY_MS), signal);
     }
+  }
+
+  /** Returns whether the log is scrubbed. Errors that end all appends are replies of their own. */
+  async #scrubStep(): Promise<boolean> {
+    const { file, checkpointer } = this.#options;
+    try {
+      if (await this.#thread.call('scrub', undefined)) return true;
+      await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
+    } catch {} // the disk is full, or the thread has ended
+    return false;
   }
 
   #handleCommit(results: AppendResult[], seconds: number): void {

@@ -207,9 +207,19 @@ export class Follower<V extends View = View> {
       if (!this.#isLive) await this.#options.beforePiece();
       else if (i > 0) await nextTurn();
       await this.view.pause;
+      const piece = events.slice(i, i + PIECE_SIZE);
+      await this.#checkErasures(piece);
       if (signal.aborted) return;
-      this.#apply(events.slice(i, i + PIECE_SIZE));
+      this.#apply(piece);
     }
+  }
+
+  /** Another program may have written a record: it must name stubs. @throws InvalidEvent */
+  async #checkErasures(events: readonly RecordedEvent[]): Promise<void> {
+    const { store, view, skip } = this.#options;
+    for (const event of events)
+      for (const { position, leaf } of view.erasureIn(event, skip)?.events ?? [])
+        if ((await store.readEvent(position))?.erased !== leaf) throw new InvalidEvent(event);
   }
 
   #apply(events: readonly RecordedEvent[]): void {

@@ -22,10 +22,15 @@ type Options = {
 /** The number of events per commit of a draft: a larger commit writes fewer pages. */
 export const DRAFT_BATCH = 30_000;
 
+const draftOf = (file: string): string => `${file}.new`;
+
+/** Removes what a killed `rebuildView` has left. */
+export const removeViewDraft = (file: string): void => removeViewFile(draftOf(file));
+
 /** Rebuilds a view in a draft, which then replaces the view's file. @throws InvalidEvent, StoreUnavailable */
 export async function rebuildView(options: Options): Promise<{ events: number }> {
   const { log, open, file, skip, signal, onProgress } = options;
-  const draftFile = `${file}.new`;
+  const draftFile = draftOf(file);
   removeViewFile(draftFile);
   using resources = new DisposableStack();
   resources.defer(() => removeViewFile(draftFile));

@@ -77,13 +77,20 @@ export abstract class View<State = unknown> {
         if (position <= last) throw new Error(`the log has position ${position} after position ${last}`);
         if (!skip.has(eventId)) this.fold(event, state);
         this.progress = { logId: this.progress.logId, position, eventId };
-        const erasure = position > this.erasedBefore ? parseErasure(event) : undefined;
-        if (erasure?.log === this.progress.logId) this.#erase(erasure, state);
+        const erasure = this.erasureIn(event, skip);
+        if (erasure) this.#erase(erasure, state);
       }
     });
   }
 
-  /** Only the own log's positions have a meaning. @throws ViewBehind if the view must be rebuilt */
+  /** What an event erases of this view: only positions of its own log have a meaning. */
+  erasureIn(event: RecordedEvent, skip: ReadonlySet<string>): Erasure | undefined {
+    if (event.position <= this.erasedBefore || skip.has(event.id)) return undefined;
+    const erasure = parseErasure(event);
+    return erasure?.log === this.progress.logId ? erasure : undefined;
+  }
+
+  /** @throws ViewBehind if the view must be rebuilt */
   #erase({ events }: Erasure, state: State): void {
     const { onErasure } = this.definition;
     if (onErasure === undefined) throw this.discard('events were erased');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
 import { stubOf } from '../../src/erasure.ts';
 import { type EventStore, NO_STREAM, type RecordedEvent, StoreUnavailable } from '../../src/eventStore.ts';
@@ -14,6 +14,7 @@ import { checkLogFile } from '../../src/sqlite/integrity.ts';
 import { LogBackup } from '../../src/sqlite/logBackup.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
 import { event, everything } from '../../src/testing/contract.ts';
+import { Thread } from '../../src/threads/thread.ts';
 
 const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
 
@@ -179,6 +180,19 @@ describe('erasing streams', () => {
 });
 
 describe('the scrub', () => {
+  test('is shared by erasures that follow each other', async () => {
+    const { dir, store } = await openStore();
+    const users = Array.from({ length: 10 }, (_, i) => `gardener${i}`);
+    for (const user of users) await append(store, user, 3);
+    const call = vi.spyOn(Thread.prototype, 'call');
+    onTestFinished(() => call.mockRestore());
+    for (const user of users) await erase(store, user);
+    await store.scrubbing;
+    expect(filesWith(dir, 'gardener')).toEqual([]);
+    const steps = call.mock.calls.filter(([operation]) => (operation as string) === 'scrub');
+    expect(steps.length).toBeLessThan(users.length);
+  });
+
   test('waits for a reader that needs old pages, while appends go on', async () => {
     const { dir, store } = await openStore();
     await append(store, 'alice', 1);

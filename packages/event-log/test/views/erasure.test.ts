@@ -42,10 +42,10 @@ function erase(store: ErasableStore, list: string): Promise<number> {
   });
 }
 
-function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {
+function followIn(dir: string, store: ErasableStore, more: object, withThread = true, skip = NONE) {
   const checkpointer = new CheckpointThread();
   const view = new ToDoLists(join(dir, 'view.db'), withThread ? checkpointer : undefined, more);
-  const follower = new Follower({ store, view });
+  const follower = new Follower({ store, view, skip });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= follower.stop().then(async () => {
@@ -171,6 +171,23 @@ describe('after an erasure', () => {
     await store.append('plant-erasure-1', record, NO_STREAM);
     await caughtUp(follower, store);
     expect(view.titlesOf('bob')).toHaveLength(3);
+  });
+
+  test('a record that names an event that is no stub halts the view, unless it is skipped', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, view, close } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    const events = [{ position: '2', leaf: '0'.repeat(64) }];
+    const id = crypto.randomUUID();
+    const record = { id, type: 'EventsErased', data: { log: await store.logId(), events }, metadata: {} };
+    await store.append('plant-erasure-1', record, NO_STREAM);
+    await expect(caughtUp(follower, store)).rejects.toThrow('unavailable');
+    expect(view.titlesOf('bob')).toHaveLength(3);
+    await close();
+    const skipping = followIn(dir, store, DELETE_ROWS, true, new Set([id]));
+    await caughtUp(skipping.follower, store);
+    expect(skipping.view.titlesOf('bob')).toHaveLength(3);
   });
 
   test.each([{}, DELETE_ROWS])('a rebuilt view has no rows of erased events: %j', async (more) => {
