@@ -2,7 +2,8 @@
 """Computes SIZE:ROOT, the Merkle root, of the events on standard input.
 
 The input has one event per line, as `bin/plant-store replay` and `GET /events` print them.
-With SIZE, only the first SIZE events are read: those of a checkpoint.
+With SIZE, the root is that of the first SIZE events: those of a checkpoint.
+An erased event has its leaf hash instead. A later event of type EventsErased must be the record of it.
 It computes the root of events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
 """
 import argparse
@@ -17,6 +18,8 @@ def sha256(data):
 
 
 def leaf_hash(event):
+    if "erased" in event:
+        return bytes.fromhex(event["erased"])
     leaf = {
         "data": event["data"],
         "id": event["id"],
@@ -29,13 +32,38 @@ def leaf_hash(event):
     return sha256(b"\0" + text.encode())
 
 
-def tree_head(lines):
-    size, trees = 0, []  # the roots of the perfect subtrees, the largest first
-    for line in lines:
+def events(lines):
+    for number, line in enumerate(lines, 1):
         try:
-            node, rest = leaf_hash(json.loads(line)), size
+            event = json.loads(line)
+            yield event, leaf_hash(event)
         except (ValueError, KeyError, TypeError):
-            sys.exit(f"line {size + 1} is not an event of this service, but: {line[:200].decode(errors='replace')!r}")
+            sys.exit(f"line {number} is not an event of this service, but: {line[:200].decode(errors='replace')!r}")
+
+
+def named_by(event):
+    try:
+        return [erased["leaf"] for erased in event["data"]["events"]] if event["type"] == "EventsErased" else []
+    except (KeyError, TypeError):
+        return []  # another program wrote it
+
+
+def checked_for_records(events):
+    stubs = {}  # the erased events without a record so far: their lines by their hashes
+    for number, (event, leaf) in enumerate(events, 1):
+        if "erased" in event:
+            stubs[leaf.hex()] = number
+        for leaf_of_stub in named_by(event):
+            stubs.pop(leaf_of_stub, None)
+        yield leaf
+    if stubs:
+        sys.exit(f"line {min(stubs.values())} is an erased event, and no later line is the record of it")
+
+
+def tree_head(leaves):
+    size, trees = 0, []  # the roots of the perfect subtrees, the largest first
+    for node in leaves:
+        rest = size
         while rest % 2:
             node, rest = sha256(b"\1" + trees.pop() + node), rest // 2
         trees.append(node)
@@ -49,7 +77,10 @@ def tree_head(lines):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("size", metavar="SIZE", type=int, nargs="?", help="the number of events; by default all")
 expected = parser.parse_args().size
-size, root = tree_head(itertools.islice(sys.stdin.buffer, expected))
+leaves = checked_for_records(events(sys.stdin.buffer))
+size, root = tree_head(itertools.islice(leaves, expected))
+for _ in leaves:  # the record of an erased event may follow
+    pass
 if expected not in (None, size):
     sys.exit(f"the input has {size} events, fewer than {expected}")
 print(f"{size}:{root.hex()}")

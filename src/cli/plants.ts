@@ -1,5 +1,13 @@
 import type { Writable } from 'node:stream';
-import { assertInLog, type EventLog, type Position, parsePosition, START } from '@event-sourced/event-log';
+import {
+  assertInLog,
+  EVENTS_ERASED,
+  type EventLog,
+  type Position,
+  parseErasure,
+  parsePosition,
+  START,
+} from '@event-sourced/event-log';
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
@@ -20,6 +28,9 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context);
   assertInLog(end ?? START, await log.lastPosition(), '--at');
+  const erased = await countErased(log, signal);
+  if (erased > 0)
+    context.print(`${erased} events of the log were erased; plants of these events are not listed`);
   const plants = resources.adopt(VIEWS.plantsByUser.open(':memory:'), (view) => view.close());
   for await (const { events } of replay(log, filter, { signal, end }))
     plants.apply(events, config.skipEvents);
@@ -33,6 +44,14 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
     await write(output, `,${page.plants}`);
   }
   await write(output, ']\n');
+}
+
+/** The number of erased events in the whole log, of any user: the log does not name them. */
+async function countErased(log: EventLog, signal: AbortSignal): Promise<number> {
+  let count = 0;
+  for await (const { events } of replay(log, parseEventOptions({ type: EVENTS_ERASED }), { signal }))
+    for (const event of events) count += parseErasure(event)?.events.length ?? 0;
+  return count;
 }
 
 type Source = { plants: ReturnType<typeof VIEWS.plantsByUser.open>; log: EventLog; output: Writable };

@@ -39,6 +39,7 @@ export function isInt64(value: bigint): boolean {
 /** What filters of events know of plant streams. */
 export const PLANT_STREAMS: StreamNames = {
   noun: 'plant',
+  all: PLANT_STREAM_PREFIX,
   parse: parsePlantStream,
   prefix: (user, id = '') => plantStream(user, id),
   user: { isValid: isUser, rule: USER_RULE },

@@ -3,6 +3,7 @@ import { emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
+import { eraseUser } from '../support/erasure.ts';
 import { createPlants, PLANTS } from '../support/plants.ts';
 import { type Plant, startService } from '../support/service.ts';
 
@@ -93,6 +94,15 @@ describe('plants', () => {
       ['3', '2026-03-01T12:00:03.000Z', '{"name":"\\u{202e}"}'],
       [''],
     ]);
+  });
+
+  test('leaves erased plants out, and says that events were erased', async () => {
+    const dir = appendTo(tempDir(), created(1, 'alice'), created(2, 'bob'));
+    await eraseUser(dir, 'alice');
+    appendTo(dir, created(3, 'alice'));
+    const { code, stdout, stderr } = await plants({ DATA_DIR: dir }, '--user', 'alice');
+    expect([code, stdout]).toEqual([0, '[{"name":"3"}]\n']);
+    expect(stderr).toBe('1 events of the log were erased; plants of these events are not listed\n');
   });
 
   test('prints the same as GET /plants for an event with spaces in its JSON', async () => {

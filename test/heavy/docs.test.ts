@@ -15,6 +15,7 @@ import { runCommand } from '../../packages/transparency-log/test/support/program
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { runCli, succeeded } from '../support/cli.ts';
+import { eraseUser } from '../support/erasure.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
@@ -278,6 +279,11 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     expect(await python('root.py', [denied])).toEqual([
       refused(`line 1 is not an event of this service, ${got}`),
     ]);
+    const leaf = '00'.repeat(32);
+    const stub = `${JSON.stringify({ type: 'EventErased', data: { leaf }, erased: leaf })}\n`;
+    expect(await python('root.py', [stub])).toEqual([
+      refused('line 1 is an erased event, and no later line is the record of it\n'),
+    ]);
     const [short] = await python('root.py', [''], '7');
     expect(short).toEqual(refused('the input has 0 events, fewer than 7\n'));
   });
@@ -306,6 +312,16 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
       const refuted = await python('consistency.py', proofs, forged(head));
       for (const ended of refuted) expectRefuted(ended);
     }
+  });
+
+  test('compute the same root after an erasure', async () => {
+    const dir = tempDir();
+    expect((await runCli(['backup', join(dir, 'log.db')], inDir)).code).toBe(0);
+    await eraseUser(dir, 'alice');
+    const lines = succeeded(await runCli(['replay'], { DATA_DIR: dir }));
+    expect(lines).not.toContain('alice');
+    const [ended] = await python('root.py', [lines], '7');
+    expect(ended).toMatchObject({ code: 0, stdout: `${expectedRoot}\n` });
   });
 
   test('accept the proof of every plant, and reject damaged proofs', async () => {

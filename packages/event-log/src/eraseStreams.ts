@@ -1,4 +1,11 @@
-import { type ErasedEvent, EVENTS_ERASED, EVENTS_PER_RECORD, erasureData, stubOf } from './erasure.ts';
+import {
+  type ErasedEvent,
+  EVENTS_ERASED,
+  EVENTS_PER_RECORD,
+  erasureData,
+  recordStreams,
+  stubOf,
+} from './erasure.ts';
 import { newEventId } from './eventId.ts';
 import type { EventStore, RecordedEvent } from './eventStore.ts';
 import { readToEnd } from './readEvents.ts';
@@ -38,7 +45,10 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
     const id = newEventId(now());
     const data = erasureData({ log, events: erased.slice(i, i + EVENTS_PER_RECORD) });
     const metadata = { occurredAt: now().toISOString() };
-    records.push({ stream: `${prefix}erasure-${id}`, event: { id, type: EVENTS_ERASED, data, metadata } });
+    records.push({
+      stream: `${recordStreams(prefix)}${id}`,
+      event: { id, type: EVENTS_ERASED, data, metadata },
+    });
   }
   await store.erase(
     erased.map(({ position, leaf }) => ({ position, ...stubOf(leaf, prefix) })),

@@ -62,6 +62,9 @@ function stubId(leaf: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
+/** The prefix of the streams of records, in a log whose streams have this prefix. */
+export const recordStreams = (prefix: string): string => `${prefix}erasure-`;
+
 /** The data of a record. */
 export function erasureData({ log, events }: Erasure): NewEvent['data'] {
   return { log, events: events.map(({ position, leaf }): Json => ({ position: String(position), leaf })) };

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { EVENTS_ERASED, recordStreams } from '../erasure.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../position.ts';
 import type { NextTurn } from '../time/fairQueue.ts';
@@ -11,6 +12,8 @@ import { limitSchema, type TextRule, textSchema } from './querySchemas.ts';
 export type StreamNames = {
   /** What a stream is about, in the singular; the plural adds an s. */
   noun: string;
+  /** The prefix of all streams. */
+  all: string;
   /** The user and the ID in a stream name; undefined for other streams. */
   parse(stream: string): { user: string; id: string } | undefined;
   /** The prefix of a user's streams, or the name of the stream with this ID. */
@@ -92,9 +95,10 @@ export class EventFilter {
     this.#streams = streams;
   }
 
-  /** The prefix of all streams with matching events, if only one user's events match. */
+  /** The prefix of all streams with matching events, if only one user's events or records of erasures match. */
   get prefix(): string | undefined {
-    return this.user === undefined ? undefined : this.#streams.prefix(this.user, this.#query.id);
+    if (this.user !== undefined) return this.#streams.prefix(this.user, this.#query.id);
+    return this.#query.type === EVENTS_ERASED ? recordStreams(this.#streams.all) : undefined;
   }
 
   /** The prefix of all streams of the user. */
