@@ -15,6 +15,7 @@ import {
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { runCli, succeeded } from '../support/cli.ts';
+import { eraseUser } from '../support/erasure.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 import { accessibilityProblems, WCAG_2_2_AA } from './axe.ts';
@@ -742,6 +743,45 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(problems).toEqual([]);
   });
 
+  test('shows erased events and the records of erasures as what they are', async () => {
+    const dir = tempDir();
+    const before = await startServiceWithTree({ DATA_DIR: dir });
+    for (const id of [1, 2]) await before.as('alice').create(id, { name: 'Fern' });
+    await before.as('bob').create(1, { name: 'Ivy' });
+    await before.close();
+    await eraseUser(dir, 'alice');
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const { page, problems } = await auditPage(service);
+    const erased = 'erased; only its hash remains';
+    await becomes(page, NAMES, ['2 events erased', 'Ivy', erased, erased]);
+    await becomes(page, '#timeline tbody .type', [
+      'EventsErased',
+      'PlantCreated',
+      'EventErased',
+      'EventErased',
+    ]);
+
+    await click(page, 'nav [href="#point-in-time"]');
+    await becomes(page, '#point-in-time .erased', [
+      '2 events of the log were erased; their plants are not shown. The records',
+    ]);
+    await submit(page, '#point-in-time', { user: 'bob' });
+    await becomes(page, '#point-in-time tbody .name', ['Ivy']);
+    await page.waitForSelector('#point-in-time .erased:not([hidden])');
+    await click(page, '#point-in-time .erased a');
+    await becomes(page, NAMES, ['2 events erased']);
+
+    await click(page, 'nav [href="#check"]');
+    await submit(page, '#check', {
+      key: await (await service.as('carol', 'audit').request('/log-key')).text(),
+    });
+    await click(page, '.read');
+    await becomes(page, '.outcome', [
+      '✓ The log is what it signs: all 4 events have the signed root. 2 of them are erased: only their hashes remain.',
+    ]);
+    expect(problems).toEqual([]);
+  });
+
   test('says so when a signature cannot be verified or reading is stopped, and which tile or entry differs', async () => {
     const service = await startServiceWithTree();
     for (const [id, name] of ['Fern', 'Ivy'].entries()) await service.as('alice').create(id, { name });
@@ -896,7 +936,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const { page, problems } = await openPage(`${url}/audit`);
     const nextFile = await catchFiles(page);
     const focused = async (selector: string): Promise<void> => {
-      await page.waitForFunction((one: string) => document.activeElement?.matches(one), {}, selector);
+      await page.waitForSelector(`${selector}:focus`);
       expect(await page.evaluate(FOCUS_PROBLEM)).toBe('');
     };
     /** Presses Tab until this element has the focus, which is visible at each stop. */

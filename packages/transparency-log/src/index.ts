@@ -1,5 +1,6 @@
 // The core: it needs no database, files or event log. In browsers, the audit page replaces Node's `Buffer` and `hash`.
 
+export { entryHash, erasedLeaf } from './entries/stub.ts';
 export { readEntriesAfter } from './entries/verifiedEntries.ts';
 export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';

@@ -2,6 +2,7 @@ import {
   type Checkpoint,
   consistencyProofFromTiles,
   decodeTextFile,
+  erasedLeaf,
   formatTreeHead,
   formatVerifierKey,
   isInclusionProof,
@@ -41,7 +42,7 @@ export class Check extends Screen {
   /** The latest checkpoint with a valid signature of this key. */
   #checkpoint: Checkpoint | undefined;
   /** The signed tree head that the events were compared with last: the log may have grown since. */
-  #compared: TreeHead | undefined;
+  #compared: (TreeHead & { erased: number }) | undefined;
   /** What each card has found since the key was submitted: whether the check passed, or the text of an alarm. */
   readonly #found = new Map<Card, true | { alarm: string; topic: Topic }>();
 
@@ -158,10 +159,13 @@ export class Check extends Screen {
       const read = (tile: TileOrEntries): Promise<Buffer> => this.api.getBytes(tilePath(tile), { signal });
       const tiles = await VerifiedTiles.open({ size, root }, read);
       const entries = (index: number, width: number) => read({ level: 'entries', index, width });
-      for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries }))
+      let erased = 0;
+      for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries })) {
+        erased += bundle.filter((entry) => erasedLeaf(entry) !== undefined).length;
         onProgress(first - 1 + bundle.length);
+      }
       signal.throwIfAborted();
-      this.#compared = { size, root };
+      this.#compared = { size, root, erased };
       this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
     } catch (error) {
       if (!this.#checkpoint) return;
@@ -247,13 +251,16 @@ export class Check extends Screen {
     const isGood = this.#found.get('whole') === true;
     const head = isGood ? this.#compared : this.#checkpoint;
     const size = counted(head?.size ?? 0, 'event');
+    const erased = this.#compared?.erased
+      ? ` ${count(this.#compared.erased)} of them are erased: only their hashes remain.`
+      : '';
     verdict.dataset.state = found ? 'alarm' : isGood ? 'good' : '';
     const time = this.zone.format(Date.now());
     const key = this.#key && formatVerifierKey(this.#key);
     const text = found
       ? `✗ The check failed: ${found.alarm}`
       : isGood
-        ? `✓ The log is what it signs: all ${size} have the signed root.`
+        ? `✓ The log is what it signs: all ${size} have the signed root.${erased}`
         : this.#found.has('checkpoint')
           ? `The signature is valid. The ${size} are not compared with it yet.`
           : 'Nothing is checked yet.';

@@ -1,5 +1,6 @@
 import {
-  leafHash,
+  entryHash,
+  erasedLeaf,
   parseEntryBundle,
   type TileMismatch,
   tileHashes,
@@ -14,6 +15,8 @@ export function eventFacts(
   entry: Buffer,
   { entityType, zone }: Pick<Context, 'entityType' | 'zone'>,
 ): Node[] {
+  const erased = erasedLeaf(entry);
+  if (erased) return [facts([['erased', `only its hash remains: ${erased}`]])];
   const text = entry.toString();
   try {
     const { stream, type, data, metadata } = JSON.parse(text);
@@ -45,7 +48,7 @@ export function mismatchFacts({ received }: TileMismatch, context: Parameters<ty
   if (!path.startsWith('tile/entries/')) return [paths];
   const inTree = tileHashes(tile ?? Buffer.alloc(0));
   for (const [i, entry] of parseEntries(bytes).entries()) {
-    const hash = leafHash(entry);
+    const hash = entryHash(entry);
     if (hash === inTree[i]) continue;
     const hashes = facts(Object.entries({ 'Hash of the entry': hash, 'Hash in the tree': inTree[i] }));
     return [hashes, ...eventFacts(entry, context), paths];

@@ -11,9 +11,9 @@ import {
   saveFile,
   streamName,
 } from './dom.ts';
-import type { ShownEvent } from './events.ts';
+import { countErased, type ShownEvent } from './events.ts';
 import type { Context } from './screen.ts';
-import { beginning, indentedJson, visible } from './text.ts';
+import { beginning, counted, indentedJson, visible } from './text.ts';
 
 /** The error code of an unknown path. */
 const NOT_FOUND = 40401;
@@ -40,6 +40,7 @@ export type Actions = Context & {
 export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {
   const { time, data, type, position, subject } = event;
   const entity = actions.entityType.streams.parse(subject);
+  const erasure = describeErasure(event);
   const toggle = button(actions.zone.format(time) || 'no time', () => {
     const isOpen = toggle.getAttribute('aria-expanded') === 'true';
     toggle.setAttribute('aria-expanded', String(!isOpen));
@@ -48,14 +49,16 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
   });
   toggle.className = 'toggle';
   toggle.setAttribute('aria-expanded', 'false');
-  const description = [type, entity?.user, entity?.id, data?.name].filter((text) => typeof text === 'string');
+  const description = [type, erasure, entity?.user, entity?.id, data?.name].filter(
+    (text) => typeof text === 'string',
+  );
   toggle.ariaLabel = visible(
     beginning([toggle.textContent, ...description].join(', '), MAX_LABEL_CHARACTERS),
   );
   const cells: Record<string, Node | string> = {
     time: toggle,
     user: cellText(entity?.user),
-    name: entity || typeof data?.name === 'string' ? cellText(data?.name) : streamName(subject),
+    name: entity || typeof data?.name === 'string' ? cellText(data?.name) : (erasure ?? streamName(subject)),
     tag: chip(data?.tag),
     id: cellText(entity?.id),
     type: cellText(type),
@@ -69,6 +72,13 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
     if (!isOnText && !(target as Element).closest('button')) toggle.click();
   });
   return row;
+}
+
+/** What an erased event, or the record of an erasure, is. */
+function describeErasure(event: ShownEvent): string | undefined {
+  if (event.erased !== undefined) return 'erased; only its hash remains';
+  const erased = countErased(event);
+  return erased > 0 ? `${counted(erased, 'event')} erased` : undefined;
 }
 
 function detailRow(event: ShownEvent, actions: Actions): HTMLTableRowElement {

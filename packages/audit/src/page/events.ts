@@ -12,10 +12,19 @@ export type ShownEvent = {
   subject: string;
   revision: bigint;
   data: Record<string, unknown> | null | undefined;
+  /** The leaf hash, if the event is erased. */
+  erased: string | undefined;
 };
 
+/** The type of the record of an erasure. */
+export const ERASURE = 'EventsErased';
+
+/** The number of events that a record of an erasure names. */
+export const countErased = ({ type, data }: Pick<ShownEvent, 'type' | 'data'>): number =>
+  type === ERASURE && Array.isArray(data?.events) ? data.events.length : 0;
+
 export function parseEvent(json: string): ShownEvent {
-  const { position, type, time, subject, revision, data } = JSON.parse(json);
+  const { position, type, time, subject, revision, data, erased } = JSON.parse(json);
   return {
     position: BigInt(position),
     json,
@@ -24,6 +33,7 @@ export function parseEvent(json: string): ShownEvent {
     subject,
     revision: BigInt(revision),
     data,
+    erased,
   };
 }
 

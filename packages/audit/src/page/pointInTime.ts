@@ -1,6 +1,6 @@
 import type { Entity, EntityType } from '../entityType.ts';
 import { cellText, chip, link, make, suggest } from './dom.ts';
-import { parseEvent, readLines, readPage } from './events.ts';
+import { countErased, ERASURE, parseEvent, readLines, readPage } from './events.ts';
 import { type Context, Screen } from './screen.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, parseTime } from './text.ts';
@@ -38,6 +38,7 @@ export class PointInTime extends Screen {
       const query = this.query();
       const user = query.get('user');
       const at = query.get('at');
+      await this.#showErased(signal);
       if (user === null) return await this.#showUsers(signal);
       this.#changes = await this.#read(user, signal);
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
@@ -88,6 +89,17 @@ export class PointInTime extends Screen {
     this.find('.state').hidden = true;
     this.showResults();
     this.refocus();
+  }
+
+  /** Says how many events of the log are erased, of any user: the log does not name them. */
+  async #showErased(signal: AbortSignal): Promise<void> {
+    let erased = 0;
+    const records = await this.api.get(`events?type=${ERASURE}`, { signal });
+    for await (const line of readLines(records)) erased += countErased(parseEvent(line));
+    const { noun } = this.#entityType.streams;
+    const text = `${counted(erased, 'event')} of the log were erased; their ${noun}s are not shown. `;
+    this.find('.erased').replaceChildren(text, link('The records', `#timeline?type=${ERASURE}`));
+    this.find('.erased').hidden = erased === 0;
   }
 
   async #read(user: string, signal: AbortSignal): Promise<Change[]> {
