@@ -93,5 +93,12 @@ test('every recipe, applied as it stands, passes types, lint and tests, and work
   const count = await run({ cwd: dir, env: { DATA_DIR }, command: [NODE, main, 'count'] });
   expect(succeeded(count)).toBe('3\n');
 
+  const body = JSON.stringify({ user: 'alice' });
+  const erase = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+  const erased = await as('dana', 'erase').request('/erasures', erase);
+  expect(await erased.json()).toEqual({ events: 3, scrubbed: true });
+  expect((await lastWatering()).status).toBe(404);
+  expect(readFileSync(join(DATA_DIR, 'lastWatered.db')).includes('alice')).toBe(false);
+
   await expectSuccess(NODE, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'main');
 });
