@@ -90,3 +90,7 @@ test('a response that is cut is an error', () => {
       'ends after its message',
     );
 });
+
+test('a number without an end is an error', () => {
+  expect(() => readResponse(Buffer.alloc(200, 0x80))).toThrow('a number has more than ten bytes');
+});
