@@ -8,6 +8,7 @@ import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
 import { canMount, smallDisk } from '../support/disk.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
 import { MAIN, NODE, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
@@ -60,6 +61,28 @@ describe('an erasure', () => {
     const verified = await runCli(['verify', '--expect', root], env);
     expect(verified.stdout).toContain('the log begins with');
     expect(verified.code).toBe(0);
+  }, 120_000);
+
+  test('reaches views that were copied before, rebuilt views and a restored backup', async () => {
+    const dir = gardenersIn(800);
+    const [user, copied] = [gardener(7), join(tempDir(), 'copied')];
+    const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
+    const service = await startService(env);
+    await service.as(user).list();
+    await treeSaved(dir, 800);
+    expect((await runCli(['copy-views', copied], env)).code).toBe(0);
+    expect(filesWith(copied, user)).toEqual(['view.db']);
+    expect(await (await erase(service, user)).json()).toEqual({ events: 20, scrubbed: true });
+    await service.close();
+    expect((await runCli(['backup', join(copied, 'log.db')], env)).code).toBe(0);
+    const second = await startService({ ...env, DATA_DIR: copied });
+    expect(await second.as(user).list()).toEqual([]);
+    expect(await second.as(gardener(8)).list()).toHaveLength(20);
+    await vi.waitFor(() => expect(filesWith(copied, user)).toEqual([]), 60_000);
+    await second.close();
+    expect((await runCli(['rebuild'], { ...env, DATA_DIR: copied })).code).toBe(0);
+    expect(filesWith(copied, user)).toEqual([]);
+    expect(await runCli(['verify'], { ...env, DATA_DIR: copied })).toMatchObject({ code: 0 });
   }, 120_000);
 
   /** The lifetimes of servers after the request, in milliseconds; the same in every run. */
