@@ -12,6 +12,7 @@ import { treeSaved } from '../support/merkleTreeFile.ts';
 import { MAIN, NODE, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
+import { hasTerminal, onTerminal } from '../support/terminal.ts';
 
 const USERS = 40;
 const gardener = (i: number): string => `gardener${String(i).padStart(3, '0')}`;
@@ -170,6 +171,22 @@ describe('erase', () => {
     expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 10 events\n');
     expect(filesWith(dir, user)).toEqual([]);
     expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 0 events\n');
+  });
+
+  test.skipIf(!hasTerminal)('asks on a terminal', async () => {
+    const dir = gardenersIn(40);
+    for (const [answer, left] of [
+      ['n', 1],
+      ['', 1],
+      ['y', 0],
+    ] as const) {
+      const command = onTerminal([NODE, MAIN, 'erase', gardener(7)]);
+      const asking = start({ command, env: { DATA_DIR: dir } });
+      await asking.printed(/for ever\? \[y\/N\]/);
+      asking.stdin.write(`${answer}\r`);
+      await asking.ended;
+      expect(eventsOf(dir, gardener(7))).toBe(left);
+    }
   });
 
   test('erases nothing without a terminal, a log or a valid user', async () => {

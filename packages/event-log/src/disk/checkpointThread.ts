@@ -18,7 +18,7 @@ type ScrubbedFile = OpenFile & { isRewritten: boolean };
 
 type Operations = {
   checkpoint: (file: OpenFile) => SqliteFailure | undefined;
-  scrub: (file: ScrubbedFile) => boolean;
+  scrub: (file: ScrubbedFile) => boolean | SqliteFailure;
 };
 
 /** Each round moves what was written during the previous round. */
@@ -34,22 +34,27 @@ export class CheckpointThread {
    * any; if no thread can start, for example without file descriptors, nothing is moved.
    */
   async checkpoint(file: OpenFile): Promise<SqliteFailure | undefined> {
-    this.#thread ??= new Thread(new URL(import.meta.url));
-    try {
-      return await this.#thread.call('checkpoint', file);
-    } catch (error) {
-      this.#thread = undefined;
-      return { errcode: undefined, message: (error as Error).message };
-    }
+    return this.#run((thread) => thread.call('checkpoint', file));
   }
 
   /**
    * Removes the bytes of deleted rows from a file and its write-ahead log; resolves with false if a reader still needs the
    * old pages. Its writer must not write meanwhile. @throws Error
    */
-  scrub(file: ScrubbedFile): Promise<boolean> {
+  async scrub(file: ScrubbedFile): Promise<boolean> {
+    const result = await this.#run((thread) => thread.call('scrub', file));
+    if (typeof result === 'object') throw new Error(result.message);
+    return result;
+  }
+
+  async #run<T>(call: (thread: Thread<Operations>) => Promise<T>): Promise<T | SqliteFailure> {
     this.#thread ??= new Thread(new URL(import.meta.url));
-    return this.#thread.call('scrub', file);
+    try {
+      return await call(this.#thread);
+    } catch (error) {
+      this.#thread = undefined;
+      return { errcode: undefined, message: (error as Error).message };
+    }
   }
 
   /** Waits for a running checkpoint. */
@@ -70,20 +75,24 @@ function open({ file, identity }: OpenFile): DatabaseSync {
 
 /** Opens the file for this checkpoint only: its writer must be the last to close it. */
 function checkpoint(file: OpenFile): SqliteFailure | undefined {
-  try {
-    using db = open(file);
+  return withFile(file, (db) => {
     for (let i = 0; i < ROUNDS; i++) db.exec('PRAGMA wal_checkpoint(PASSIVE)');
     return undefined;
+  });
+}
+
+function withFile<T>(file: OpenFile, use: (db: DatabaseSync) => T): T | SqliteFailure {
+  try {
+    using db = open(file);
+    return use(db);
   } catch (error) {
     const { message, errcode } = error as Error & { errcode?: number };
     return { errcode, message };
   }
 }
 
-function scrub({ isRewritten, ...file }: ScrubbedFile): boolean {
-  using db = open(file);
-  return scrubFile(db, isRewritten);
-}
+const scrub = ({ isRewritten, ...file }: ScrubbedFile): boolean | SqliteFailure =>
+  withFile(file, (db) => scrubFile(db, isRewritten));
 
 /** VACUUM, since splitting a page leaves copies of its rows. False if a reader still needs the old pages. */
 export function scrubFile(db: DatabaseSync, isRewritten: boolean): boolean {

@@ -31,18 +31,16 @@ const SCRUB_DELAY_MS = 100;
 /** Readers may need old pages for a long time. */
 const MAX_SCRUB_DELAY_MS = 2_000;
 
-type Append = {
-  request: AppendRequest;
-  event: NewEvent;
+type Requested = { request: AppendRequest; event: NewEvent };
+
+type Append = Requested & {
   resolve: (appended: Appended) => void;
   reject: (error: Error) => void;
 };
 
-type Record = { request: AppendRequest; event: NewEvent };
-
 /** An erasure that the writer thread has not replied to. */
 type PendingErasure = {
-  records: readonly Record[];
+  records: readonly Requested[];
   resolve: () => void;
   reject: (error: Error) => void;
 };
@@ -114,7 +112,7 @@ export class AppendQueue {
   }
 
   /** Replaces events with stubs and appends the records, in one transaction; then the scrub starts. @throws StoreUnavailable */
-  erase(stubs: StubRow[], records: readonly Record[]): Promise<void> {
+  erase(stubs: StubRow[], records: readonly Requested[]): Promise<void> {
     if (this.#closed) throw this.#closed;
     this.#handOver();
     return new Promise((resolve, reject) => {
@@ -177,7 +175,7 @@ export class AppendQueue {
   #handleErasure(positions: Position[]): void {
     const { records, resolve } = this.#erasing.shift() as PendingErasure;
     if (positions.length > 0)
-      this.#options.onCommit(positions.map((at, i) => toEvent(records[i] as Record, at)));
+      this.#options.onCommit(positions.map((at, i) => toEvent(records[i] as Requested, at)));
     this.#scrub();
     resolve();
   }
@@ -240,7 +238,7 @@ export class AppendQueue {
   }
 }
 
-function toEvent({ request, event }: Record, position: Position): RecordedEvent {
+function toEvent({ request, event }: Requested, position: Position): RecordedEvent {
   const { stream, expectedRevision } = request;
   const { id, type, data, metadata } = event;
   return withErased({ position, stream, revision: expectedRevision + 1n, id, type, data, metadata });

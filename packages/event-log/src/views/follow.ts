@@ -206,11 +206,10 @@ export class Follower<V extends View = View> {
     for (let i = 0; i < events.length; i += PIECE_SIZE) {
       if (!this.#isLive) await this.#options.beforePiece();
       else if (i > 0) await nextTurn();
-      await this.view.pause;
-      const piece = events.slice(i, i + PIECE_SIZE);
-      await this.#checkErasures(piece);
+      await this.#checkErasures(events.slice(i, i + PIECE_SIZE));
+      while (this.view.pause) await this.view.pause;
       if (signal.aborted) return;
-      this.#apply(piece);
+      this.#apply(events.slice(i, i + PIECE_SIZE));
     }
   }
 
@@ -230,7 +229,7 @@ export class Follower<V extends View = View> {
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
     this.#unsaved += events.length;
     const batch = this.#isLive ? SAVE_BATCH : CATCH_UP_SAVE_BATCH;
-    const isErased = this.#isLive && view.isUnscrubbed;
+    const isErased = this.#isLive && view.isUnscrubbed && this.scrubbing === undefined;
     if ((isErased || this.#unsaved >= batch) && this.#failedSaves === 0) this.#save();
     else this.#scheduleSave();
   }

@@ -239,6 +239,7 @@ export class ViewFile<State> {
     }
     this.#moving ??= this.#checkpointer.checkpoint({ file, identity: fileIdentity(file) }).then(() => {
       this.#moving = undefined;
+      this.#longWal = undefined;
     });
     this.#longWal = bytes > MAX_WAL_BYTES ? this.#moving : undefined;
   }
@@ -254,8 +255,8 @@ function create(db: DatabaseSync, { applicationId, version, schema }: ViewDefini
 function assertIsView(db: DatabaseSync, definition: ViewDefinition): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== definition.applicationId) throw new DamagedFile('the file is not this view');
+  // A negative version is that of a file that is not scrubbed.
   if (Math.abs(version) !== definition.version)
-    // negative: not scrubbed
     throw new DamagedFile(`it has version ${version}, not ${definition.version}`);
 }
 
