@@ -2,6 +2,8 @@ import { hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { stopClock } from '@event-sourced/testing/clock';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -141,6 +143,28 @@ describe('after an erasure', () => {
     await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 60_000);
     expect(viewFilesWith(dir, 'alice')).toEqual([]);
     expect(next.follower.rebuilds).toBe(0);
+  });
+
+  test('a view whose scrub waits for a reader commits no more often than before', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, view } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    view.save();
+    using reader = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
+    reader.exec('BEGIN; SELECT * FROM items');
+    stopClock(); // nothing is retried
+    await erase(store, 'alice');
+    await caughtUp(follower, store);
+    expect(view.isUnscrubbed).toBe(true);
+    while (view.pause) await nextTurn();
+    const saved = vi.spyOn(view, 'save');
+    const data = { list: 'carol', id: '1', title: 'Fern' };
+    const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
+    await store.append('plant-carol/1', event, NO_STREAM);
+    await caughtUp(follower, store);
+    expect(view.titlesOf('carol')).toEqual(['Fern']);
+    expect(saved).not.toHaveBeenCalled();
   });
 
   test('a view is scrubbed once for an erasure with several records', async () => {
