@@ -7,8 +7,8 @@ import { HAS_STUBS, NEVER_UPDATED, NOT_SCRUBBED } from './file.ts';
 /** A stub: position, ID, stream, type, and data and metadata as JSON text. */
 export type StubRow = [Position, string, string, string, string, string];
 
-/** VACUUM of a log of this size takes a fraction of a second. */
-const SMALL_LOG_BYTES = 32 * 1024 * 1024;
+/** A log with more events has filled the first page of its table with the numbers of other pages. */
+const SMALL_LOG_EVENTS = 50_000;
 
 /**
  * Replaces events with stubs, in the open transaction of a connection with `secure_delete`. First all rows shrink: SQLite
@@ -56,8 +56,6 @@ export function setScrubbed(db: DatabaseSync): void {
  * logs that were written without `secure_delete`, until the table has a few thousand rows: so a small log is rewritten.
  */
 export function rewritePages(db: DatabaseSync): void {
-  const { bytes } = db
-    .prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size')
-    .get() as { bytes: number };
-  db.exec(bytes <= SMALL_LOG_BYTES ? 'VACUUM main' : 'REINDEX main.events');
+  const { last } = db.prepare('SELECT max(position) AS last FROM main.events').get() as { last: number };
+  db.exec(last <= SMALL_LOG_EVENTS ? 'VACUUM main' : 'REINDEX main.events');
 }

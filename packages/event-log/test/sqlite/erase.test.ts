@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { stopClock, untilSettled } from '@event-sourced/testing/clock';
 import { filesWith } from '@event-sourced/testing/filesWith';
+import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
@@ -96,6 +97,19 @@ describe('erasing streams', () => {
     }
     for (const id of ids) expect(filesWith(dir, id)).toEqual([]);
     expect(filesWith(dir, 'list-gardener1/')).toEqual(['log.db']);
+  }, 60_000);
+
+  test('removes them from a large log, of which only the indexes are rewritten', async () => {
+    const user = "format('gardener%04d', (id * 7919) % 997)"; // streams in no order, so that pages are split
+    const { dir, store } = await openStore(logWith({ events: 60_000, user }));
+    const users = Array.from({ length: 997 }, (_, n) => `gardener${String(n).padStart(4, '0')}`);
+    const erased = users.filter((_, n) => n % 2 === 1);
+    const has = (stream: string): boolean => erased.some((name) => stream.startsWith(`plant-${name}/`));
+    const events = await eraseStreams(store, { ...options, streams: { start: 'plant-gardener', has } });
+    expect(events).toBeGreaterThan(20_000);
+    await store.scrubbing;
+    expect(filesWith(dir, ...erased)).toEqual([]);
+    expect(filesWith(dir, 'gardener0004')).toEqual(['log.db']);
   }, 60_000);
 
   test('again erases nothing, and what was appended later is not erased before', async () => {
