@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { stopClock } from '@event-sourced/testing/clock';
 import { filesWith } from '@event-sourced/testing/filesWith';
+import { logWith } from '@event-sourced/testing/logs';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -61,8 +62,8 @@ function followIn(dir: string, store: ErasableStore, more: object, withThread = 
 }
 
 /** The files of the view that have this text. */
-const viewFilesWith = (dir: string, text: string): string[] =>
-  filesWith(dir, text).filter((name) => name.startsWith('view'));
+const viewFilesWith = (dir: string, ...texts: string[]): string[] =>
+  filesWith(dir, ...texts).filter((name) => name.startsWith('view'));
 
 const caughtUp = async (follower: Follower<ToDoLists>, store: ErasableStore): Promise<void> =>
   follower.reached(await store.lastPosition());
@@ -166,6 +167,34 @@ describe('after an erasure', () => {
     expect(view.titlesOf('carol')).toEqual(['Fern']);
     expect(saved).not.toHaveBeenCalled();
   });
+
+  test('a view has no copies of rows in split pages', async () => {
+    const dir = logWith({ events: 5_000, type: 'ItemAdded', user: "format('list%04d', (id * 7919) % 997)" });
+    {
+      using db = new DatabaseSync(join(dir, 'log.db'));
+      const triggers = db.prepare("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all();
+      for (const { name } of triggers) db.exec(`DROP TRIGGER ${name}`);
+      db.exec(
+        `UPDATE events SET data = json_object('list', data->>'user', 'id', data->>'id', 'title', 'plant')`,
+      );
+      for (const { sql } of triggers) db.exec(`${sql}`);
+    }
+    const store = await openIn(dir);
+    if (!canErase(store)) throw new Error('the embedded log can erase');
+    const { follower } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    const lists = Array.from({ length: 997 }, (_, n) => `list${String(n).padStart(4, '0')}`);
+    const erased = lists.filter((_, n) => n % 2 === 1);
+    const has = (stream: string): boolean => erased.some((list) => stream.startsWith(`plant-${list}/`));
+    const leafOf = ({ id }: { id: string }) => hash('sha256', id);
+    const streams = { start: 'plant-list', has };
+    await eraseStreams(store, { streams, prefix: 'plant-', leafOf, now: () => new Date() });
+    await caughtUp(follower, store);
+    await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 60_000);
+    expect(viewFilesWith(dir, ...erased)).toEqual([]);
+    expect(viewFilesWith(dir, 'list0004')).not.toEqual([]);
+    expect(follower.rebuilds).toBe(0);
+  }, 60_000);
 
   test('a view is scrubbed once for an erasure with several records', async () => {
     const dir = tempDir();
