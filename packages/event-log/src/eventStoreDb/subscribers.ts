@@ -77,7 +77,7 @@ export class Subscribers {
     if (cursor.logId === NO_LOG_ID) cursor.logId = logId;
     if (cursor.logId !== logId)
       throw new LogReplaced('the log is not the one that the subscription started with');
-    const page = await this.#page(cursor);
+    const page = await this.#page(cursor, head);
     if (page.afterId !== (cursor.eventId ?? page.afterId))
       throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
     cursor.eventId = page.afterId;
@@ -85,9 +85,11 @@ export class Subscribers {
   }
 
   /** The next page. In a long catch-up, the page after it is read ahead. */
-  async #page(cursor: Cursor): Promise<PageAfter> {
+  async #page(cursor: Cursor, head: Position): Promise<PageAfter> {
     const limit = cursor.pageSize;
-    const page = await this.#shared(cursor.position, limit);
+    let page = await this.#shared(cursor.position, limit);
+    // Another subscriber has started this read before the event at `head` arrived.
+    if (page.isEnd && page.position < head) page = await this.#shared(cursor.position, limit);
     if (!page.isEnd && limit === MAX_PAGE_SIZE) this.#shared(page.position, limit).catch(() => {});
     cursor.pageSize = Math.min(2 * limit, MAX_PAGE_SIZE);
     return page;

@@ -22,7 +22,7 @@ function logOf(events: number) {
   const all: RecordedEvent[] = [];
   const closing = new AbortController();
   onTestFinished(() => closing.abort());
-  const state = { logId: 'log', sent: 0, reads: 0, subscriptions: 0 };
+  const state = { logId: 'log', sent: 0, reads: 0, subscriptions: 0, responses: Promise.resolve() };
   let delivery = Promise.withResolvers<void>();
   let drop: CallFailed | undefined;
   let delivered = 0;
@@ -61,7 +61,9 @@ function logOf(events: number) {
       if (after !== START && all[start - 1]?.position !== after) throw new LogReplaced('no event');
       const page = all.slice(start, start + limit);
       const position = page.at(-1)?.position ?? after;
-      return { events: page, position, isEnd: start + limit >= all.length, afterId: all[start - 1]?.id };
+      const isEnd = start + limit >= all.length;
+      await state.responses;
+      return { events: page, position, isEnd, afterId: all[start - 1]?.id };
     },
   };
   const end = { position: START, advance() {}, searched() {}, forget() {} };
@@ -208,6 +210,25 @@ describe('one subscription to the server', () => {
     log.drop();
     await Promise.all(waiting);
   });
+});
+
+test('a subscriber gets an event that arrived while it waited for the page of another subscriber', async () => {
+  const log = logOf(1);
+  const [last = START] = log.positions();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  log.state.responses = promise;
+  const [first, second] = [subscriber(log, last), subscriber(log, last)];
+  void first.take();
+  await expect.poll(() => log.state.reads).toBe(1);
+  log.append(1);
+  log.send();
+  for (let turn = 0; turn < 10; turn++) await nextTurn(); // the event arrives
+  const all = [first, second].map((one) => one.takeAll(log.positions()));
+  for (let turn = 0; turn < 10; turn++) await nextTurn(); // the second one waits for the same page
+  expect(log.state.reads).toBe(1);
+  resolve();
+  await Promise.all(all);
+  expect([first.received, second.received]).toEqual([log.positions().slice(1), log.positions().slice(1)]);
 });
 
 test('two views of a new instance read the log of the server once', async () => {
