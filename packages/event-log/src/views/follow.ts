@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { parseErasure } from '../erasure.ts';
 import {
   type EventLog,
   InvalidEvent,
@@ -55,6 +56,8 @@ export class Follower<V extends View = View> {
   /** Pending while the view's file may have bytes of erased events that the view has applied. */
   scrubbing: Promise<void> | undefined;
   readonly #options: Options<V> & Required<Pick<Options<V>, 'skip' | 'logger' | 'beforePiece'>>;
+  /** Erasures up to this position were made before the view read its first event: it has nothing of their events. */
+  #erasedBefore: Position = START;
   readonly #stopping = new AbortController();
   /** Aborts when the view has lost applied events, which must be read again. */
   #restart = new AbortController();
@@ -149,7 +152,7 @@ export class Follower<V extends View = View> {
     await this.#bind();
     const from = view.progress.position;
     const end = await store.lastPosition();
-    if (from === START) view.erasedBefore = end;
+    this.#erasedBefore = from === START ? end : START;
     if (this.#unavailable !== undefined) logger.info({ view: view.name }, 'event store available');
     this.#unavailable = undefined;
     let applied = 0;
@@ -206,24 +209,34 @@ export class Follower<V extends View = View> {
     for (let i = 0; i < events.length; i += PIECE_SIZE) {
       if (!this.#isLive) await this.#options.beforePiece();
       else if (i > 0) await nextTurn();
-      await this.#checkErasures(events.slice(i, i + PIECE_SIZE));
+      const piece = events.slice(i, i + PIECE_SIZE);
+      const erased = await this.#erasedBy(piece);
       while (this.view.pause) await this.view.pause;
       if (signal.aborted) return;
-      this.#apply(events.slice(i, i + PIECE_SIZE));
+      this.#apply(piece, erased);
     }
   }
 
-  /** Another program may have written a record: it must name stubs. @throws InvalidEvent */
-  async #checkErasures(events: readonly RecordedEvent[]): Promise<void> {
-    const { store, view, skip } = this.#options;
-    for (const event of events)
-      for (const { position, leaf } of view.erasureIn(event, skip)?.events ?? [])
-        if ((await store.readEvent(position))?.erased !== leaf) throw new InvalidEvent(event);
+  /**
+   * The positions that records of the view's own log name. Another program may have written a record, so only the
+   * positions of stubs count; `verify` reports others.
+   */
+  async #erasedBy(events: readonly RecordedEvent[]): Promise<Position[]> {
+    const { store, view } = this.#options;
+    const erased: Position[] = [];
+    for (const event of events) {
+      const erasure = event.position > this.#erasedBefore ? parseErasure(event) : undefined;
+      if (erasure?.log !== view.progress.logId) continue;
+      for (const { position, leaf } of erasure.events)
+        if ((await store.readEvent(position))?.erased === leaf) erased.push(position);
+    }
+    return erased;
   }
 
-  #apply(events: readonly RecordedEvent[]): void {
+  #apply(events: readonly RecordedEvent[], erased: readonly Position[]): void {
     const { view, skip, logger } = this.#options;
     view.apply(events, skip);
+    if (erased.length > 0) view.erase(erased);
     for (const { id, position } of events)
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');

@@ -37,7 +37,6 @@ export async function rebuildView(options: Options): Promise<{ events: number }>
   const view = resources.adopt(open(draftFile), (draft) => draft.close());
   view.reset(await log.logId());
   const end = await log.lastPosition();
-  view.erasedBefore = end;
   let events = 0;
   let saved = 0;
   for await (const batch of readToEnd(log, { end, signal })) {

@@ -1,8 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { CheckpointThread } from '../disk/checkpointThread.ts';
 import { isSqliteError } from '../disk/sqlite.ts';
-import { type Erasure, parseErasure } from '../erasure.ts';
-import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
 import { isDamage, NO_CHECKPOINT, type ViewCheckpoint, type ViewDefinition, ViewFile } from './viewFile.ts';
 import { ViewBehind } from './waiting.ts';
 
@@ -18,8 +17,6 @@ export abstract class View<State = unknown> {
   readonly definition: ViewDefinition;
   /** The last applied event, saved or not. */
   progress: ViewCheckpoint;
-  /** Erasures up to this position were made before the view read its first event: it has no rows of their events. */
-  erasedBefore: Position = START;
   /** Called when the view has lost applied events: it is back at its last checkpoint, or empty. */
   onLost = () => {};
   readonly #file: ViewFile<State>;
@@ -77,26 +74,19 @@ export abstract class View<State = unknown> {
         if (position <= last) throw new Error(`the log has position ${position} after position ${last}`);
         if (!skip.has(eventId)) this.fold(event, state);
         this.progress = { logId: this.progress.logId, position, eventId };
-        const erasure = this.erasureIn(event, skip);
-        if (erasure) this.#erase(erasure, state);
       }
     });
   }
 
-  /** What an event erases of this view: only positions of its own log have a meaning. */
-  erasureIn(event: RecordedEvent, skip: ReadonlySet<string>): Erasure | undefined {
-    if (event.position <= this.erasedBefore || skip.has(event.id)) return undefined;
-    const erasure = parseErasure(event);
-    return erasure?.log === this.progress.logId ? erasure : undefined;
-  }
-
-  /** @throws ViewBehind if the view must be rebuilt */
-  #erase({ events }: Erasure, state: State): void {
+  /** Removes what follows from the events at these positions. @throws ViewBehind if the view must be rebuilt */
+  erase(positions: readonly Position[]): void {
     const { onErasure } = this.definition;
     if (onErasure === undefined) throw this.discard('events were erased');
-    if (onErasure !== 'deleteRows') return;
-    this.#file.deleteRows(events.map(({ position }) => position));
-    this.forget(state);
+    if (onErasure === 'keep') return;
+    this.use((state) => {
+      this.#file.deleteRows(positions);
+      this.forget(state);
+    });
   }
 
   /** Whether the file may have bytes of rows of erased events. */

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { prepareArrays } from '../disk/sqlite.ts';
 import { parseErasure } from '../erasure.ts';
 import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
-import { MAX_POSITION } from '../position.ts';
 import { DRAFT_BATCH } from './rebuildView.ts';
 import type { View } from './view.ts';
 import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
@@ -50,7 +49,6 @@ export class ViewComparison implements Disposable {
     this.#options = options;
     this.#draft = opening.adopt(open(draftFile), (draft) => draft.close());
     this.#draft.reset(logId);
-    this.#draft.erasedBefore = MAX_POSITION; // it never has rows that the view has deleted
     this.#db = opening.use(openForReading(file, this.#draft.definition));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
