@@ -17,7 +17,7 @@ export type ErasableStore = EventStore & Required<Pick<EventStore, 'erase'>>;
 type Options = {
   /** The streams to erase, which start with `start`. */
   streams: { start: string; has: (stream: string) => boolean };
-  /** The prefix of the streams of stubs and records: one that subscriptions deliver. */
+  /** The prefix of the streams of stubs and records, without a slash: one that subscriptions deliver. */
   prefix: string;
   /** The leaf hash of an event that was read for hashing. */
   leafOf: (event: RecordedEvent) => string;
@@ -37,7 +37,8 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
   const erased: ErasedEvent[] = [];
   for await (const { events } of readToEnd(store.forHashing, { prefix: streams.start, nextTurn }))
     for (const event of events)
-      if (streams.has(event.stream)) erased.push({ position: event.position, leaf: leafOf(event) });
+      if (streams.has(event.stream) && event.erased === undefined)
+        erased.push({ position: event.position, leaf: leafOf(event) });
   if (erased.length === 0) return 0;
   const log = await store.logId();
   const records = [];

@@ -44,6 +44,7 @@ export function leafOfStub({ stream, revision, id, type, data, metadata }: Strea
     LEAF.test(leaf) &&
     id === stubId(leaf) &&
     stream.endsWith(`erased-${id}`) &&
+    !stream.includes('/') && // it is in no stream of an entity
     revision === 0n &&
     [others, metadata].every((value) => JSON.stringify(value) === '{}');
   return isStub ? leaf : undefined;
@@ -70,9 +71,17 @@ export function erasureData({ log, events }: Erasure): NewEvent['data'] {
   return { log, events: events.map(({ position, leaf }): Json => ({ position: String(position), leaf })) };
 }
 
-/** What a record says; undefined for any other event. Another program may have written the event. */
-export function parseErasure({ type, data }: Pick<RecordedEvent, 'type' | 'data'>): Erasure | undefined {
-  if (type !== EVENTS_ERASED) return undefined;
+/**
+ * What a record says; undefined for any other event: a record is in a stream of its own, which has its ID. Another
+ * program may have written it.
+ */
+export function parseErasure({
+  stream,
+  id,
+  type,
+  data,
+}: Pick<RecordedEvent, 'stream' | 'id' | 'type' | 'data'>): Erasure | undefined {
+  if (type !== EVENTS_ERASED || !stream.endsWith(recordStreams('') + id)) return undefined;
   const { log, events } = Object(data) as { log?: unknown; events?: unknown };
   if (typeof log !== 'string' || !Array.isArray(events)) return undefined;
   const parsed = events.map((event) => parseErasedEvent(Object(event)));

@@ -29,14 +29,20 @@ test('an event that was read is a stub only if it is exactly that of its leaf ha
     { metadata: undefined },
     { id: stubOf(OTHER, '').id },
     { stream: 'list-alice/1' },
+    { stream: `list-alice/erased-${stub.id}` },
     { revision: 1n },
   ])
     expect(leafOfStub({ ...stub, ...change })).toBeUndefined();
 });
 
+const RECORD = { stream: 'list-erasure-1', id: '1', type: 'EventsErased' };
+
 test('a record is read as it was written', () => {
   const erasure = { log: 'sabc', events: [{ position: 7n, leaf: LEAF }] };
-  expect(parseErasure({ type: 'EventsErased', data: erasureData(erasure) })).toEqual(erasure);
+  const record = { ...RECORD, data: erasureData(erasure) };
+  expect(parseErasure(record)).toEqual(erasure);
+  for (const change of [{ type: 'EventErased' }, { stream: 'list-erasure-2' }, { id: '2' }])
+    expect(parseErasure({ ...record, ...change })).toBeUndefined();
 });
 
 test.each([
@@ -52,5 +58,5 @@ test.each([
   { log: 'sabc', events: [{ leaf: LEAF, position: '9223372036854775808' }] },
   { log: 'sabc', events: [{ leaf: 'x', position: '1' }] },
 ])('%j is no record', (data) => {
-  expect(parseErasure({ type: 'EventsErased', data })).toBeUndefined();
+  expect(parseErasure({ ...RECORD, data })).toBeUndefined();
 });

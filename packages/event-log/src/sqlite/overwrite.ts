@@ -16,7 +16,10 @@ const SMALL_LOG_EVENTS = 50_000;
  * @throws Error if a position has no event or a stub, or if a stream has another event
  */
 export function overwriteEvents(db: DatabaseSync, stubs: readonly StubRow[]): void {
-  const streamAt = db.prepare('SELECT stream FROM main.events WHERE position = ? AND type <> ?');
+  // No stub: other programs may have written other events of its type.
+  const streamAt = db.prepare(`
+    SELECT stream FROM main.events WHERE position = ?
+      AND NOT (type = '${EVENT_ERASED}' AND stream LIKE '%erased-' || id AND stream NOT LIKE '%/%')`);
   const blank = db.prepare(`
     UPDATE main.events SET id = position, stream = '', revision = position, type = '', data = '', metadata = '',
       recorded_at = '' WHERE position = ?`);
@@ -25,7 +28,7 @@ export function overwriteEvents(db: DatabaseSync, stubs: readonly StubRow[]): vo
   const isLeft = db.prepare('SELECT 1 FROM main.events WHERE stream = ?');
   const streams = new Set<string>();
   for (const [position] of stubs) {
-    const event = streamAt.get(position, EVENT_ERASED) as { stream: string } | undefined;
+    const event = streamAt.get(position) as { stream: string } | undefined;
     if (!event) throw new Error(`position ${position} has no event to erase`);
     streams.add(event.stream);
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { stopClock, untilSettled } from '@event-sourced/testing/clock';
 import { filesWith } from '@event-sourced/testing/filesWith';
-import { logWith } from '@event-sourced/testing/logs';
+import { appendTo, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
@@ -141,6 +141,20 @@ describe('erasing streams', () => {
     const { value } = await next;
     expect(value.events.map(({ type }: RecordedEvent) => type)).toEqual(['EventsErased', 'EventsErased']);
     stop.abort();
+  });
+
+  test('overwrites what another program has written with the type of stubs', async () => {
+    const { dir, store } = await openStore();
+    await append(store, 'alice', 1);
+    const likeStub = {
+      ...stubOf('0'.repeat(64), 'list-alice/'),
+      revision: 0,
+      data: { leaf: '0'.repeat(64) },
+      metadata: {},
+    };
+    appendTo(dir, likeStub, { ...likeStub, id: crypto.randomUUID(), stream: 'list-alice/1' });
+    expect(await erase(store, 'alice')).toBe(3);
+    expect(await erase(store, 'alice')).toBe(0);
   });
 
   test('overwrites neither a stream in part nor a stub, and appends nothing then', async () => {
