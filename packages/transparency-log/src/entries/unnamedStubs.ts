@@ -22,7 +22,7 @@ export class UnnamedStubs {
   }
 
   /** Takes the event with this ordinal. */
-  add(event: Pick<RecordedEvent, 'type' | 'data' | 'erased'>, ordinal: number): void {
+  add(event: Pick<RecordedEvent, 'stream' | 'id' | 'type' | 'data' | 'erased'>, ordinal: number): void {
     if (event.erased !== undefined) this.#stubs.set(event.erased, ordinal);
     for (const { leaf } of parseErasure(event)?.events ?? []) this.#stubs.delete(leaf);
   }
@@ -35,12 +35,12 @@ export class UnnamedStubs {
   }
 }
 
-/** The type and the data of an entry; an entry that is no leaf has neither. */
-function parseEntry(entry: Buffer): { type: string; data: unknown } {
+/** What an entry has of a record. An entry that is no leaf has nothing. */
+function parseEntry(entry: Buffer): Pick<RecordedEvent, 'stream' | 'id' | 'type' | 'data'> {
   try {
-    const { type, data } = Object(JSON.parse(entry.toString()));
-    return { type, data };
+    const { stream, id, type, data } = Object(JSON.parse(entry.toString()));
+    return { stream: String(stream), id: String(id), type, data };
   } catch {
-    return { type: '', data: undefined };
+    return { stream: '', id: '', type: '', data: undefined };
   }
 }

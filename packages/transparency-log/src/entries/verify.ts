@@ -63,8 +63,16 @@ type Options = {
 /** What a stub has instead of the text of a leaf. */
 const STUB = { text: '', isCanonical: true };
 
-const recordProblem = (event: RecordedEvent): string | undefined =>
-  parseErasure(event) ? undefined : `its data is not valid for ${EVENTS_ERASED}`;
+/** What is wrong with the record of an erasure. A copied log has other positions than its records. */
+async function recordProblem(event: RecordedEvent, log: EventLog): Promise<string | undefined> {
+  const erasure = parseErasure(event);
+  if (!erasure) return `it is not a valid ${EVENTS_ERASED}`;
+  if (erasure.log !== (await log.logId())) return undefined;
+  for (const { position, leaf } of erasure.events)
+    if ((await log.readEvent(position))?.erased !== leaf)
+      return `it names position ${position}, where no event with this hash is erased`;
+  return undefined;
+}
 
 /** The maximum number of listed problems with a position, and of problems without one. */
 const MAX_LISTED = 100;
@@ -81,6 +89,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const tree = new MerkleTree();
   const counts = { unknown: 0, skipped: 0, erased: 0 };
   const unnamed = new UnnamedStubs();
+  let records: RecordedEvent[] = [];
   let last = START;
   await using resources = new AsyncDisposableStack();
   let hasExpected = false;
@@ -105,7 +114,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     last = position;
     unnamed.add(event, tree.size);
     if (event.erased !== undefined) counts.erased++;
-    else if (type === EVENTS_ERASED) found.add(recordProblem(event), position);
+    else if (type === EVENTS_ERASED) records.push(event);
     else if (!isKnown(type)) counts.unknown++;
     else if (skip.has(id)) counts.skipped++;
     else found.add(findProblem(event), position);
@@ -122,6 +131,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
       if (event.position > end) break;
       check(event);
     }
+    for (const event of records) found.add(await recordProblem(event, log), event.position);
+    records = [];
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }

@@ -17,8 +17,11 @@ export type State = {
   unnamed: readonly UnnamedStub[];
 };
 
-/** `number`: the ordinal of the stub in the log, from 1. Once the log has `bySize` events, one of them must name it. */
-export type UnnamedStub = { number: number; leaf: string; bySize: number };
+/**
+ * `number`: the ordinal of the stub in the log, from 1. Once the log has `bySize` events, one of them must name it.
+ * `since`: when the stub was first read, in RFC 3339.
+ */
+export type UnnamedStub = { number: number; leaf: string; bySize: number; since: string };
 
 export const NEW_STATE: State = { checkpoint: undefined, pending: [], tiles: new Map(), unnamed: [] };
 
@@ -136,8 +139,9 @@ async function parseState(text: string, key: VerifierKey): Promise<State> {
 }
 
 const isUnnamedStub = (value: unknown): value is UnnamedStub => {
-  const { number, leaf, bySize } = Object(value);
-  return Number.isSafeInteger(number) && typeof leaf === 'string' && Number.isSafeInteger(bySize);
+  const { number, leaf, bySize, since } = Object(value);
+  const areTexts = typeof leaf === 'string' && typeof since === 'string';
+  return areTexts && Number.isSafeInteger(number) && Number.isSafeInteger(bySize);
 };
 
 /** Omits members that the note contains. */

@@ -110,14 +110,17 @@ describe('verifying', () => {
       `UPDATE events SET data = replace(data, substr(data, instr(data, '"leaf":"') + 8, 64), '${leaf}')
       WHERE type = 'EventsErased'`,
     );
-    expect(await problemsOf(store)).toEqual([expect.stringMatching(NO_RECORD)]);
+    expect(await problemsOf(store)).toEqual([
+      expect.stringMatching(NO_RECORD),
+      'it names position 1, where no event with this hash is erased',
+    ]);
   });
 
   test('finds a record that is not valid', async () => {
     const { store } = await storeWith('alice');
     const record = { ...event('x'), type: 'EventsErased' };
     await store.append('plant-erasure-x', record, NO_STREAM);
-    expect(await problemsOf(store)).toEqual(['its data is not valid for EventsErased']);
+    expect(await problemsOf(store)).toEqual(['it is not a valid EventsErased']);
   });
 
   test('reads records beyond the end that the log had at the beginning', async () => {

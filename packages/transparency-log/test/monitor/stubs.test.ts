@@ -59,7 +59,9 @@ describe('a monitor', () => {
       latest: async () => at(log, 13),
     });
     const { state } = await checked(behind);
-    expect(state.unnamed).toEqual([{ number: 3, leaf: leafHash(ALL[2] as string), bySize: 13 }]);
+    expect(state.unnamed).toEqual([
+      { number: 3, leaf: leafHash(ALL[2] as string), bySize: 13, since: expect.any(String) },
+    ]);
     expect(state.pending.map(({ size }) => size)).toEqual([13]);
     const later = Object.assign(log, { checkpoint: async () => at(log, 13) });
     expect((await checked(later, state)).state.unnamed).toEqual([]);
@@ -75,6 +77,19 @@ describe('a monitor', () => {
     expect(slept).toEqual([]);
     Object.assign(log, { checkpoint: async () => at(log, 13) });
     expect((await alarmOf(log, found?.state)).message).toContain('unrecorded erasure: event 3');
+  });
+
+  test('raises the alarm after a day, whatever size the log has stated', async () => {
+    const log = new FakeLog(ALL.slice(0, 20).with(2, stub(3)));
+    Object.assign(log, { checkpoint: async () => at(log, 9), latest: async () => at(log, 20) });
+    const { state } = await checked(log);
+    const unnamed = state.unnamed.map((one) => ({
+      ...one,
+      since: new Date(Date.parse(one.since) - 86_400_001).toISOString(),
+    }));
+    expect((await alarmOf(log, { ...state, unnamed, pending: [] })).message).toContain(
+      'unrecorded erasure: event 3',
+    );
   });
 
   test('keeps stubs that were read before when it compares all events again', async () => {
