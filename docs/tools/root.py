@@ -57,7 +57,7 @@ def checked_for_records(events):
             stubs.pop(leaf_of_stub, None)
         yield leaf
     if stubs:
-        sys.exit(f"line {min(stubs.values())} is an erased event, and no later line is the record of it")
+        sys.exit(f"line {min(stubs.values())} is an erased event, and no later line is the record of it; read the events again, to their end")
 
 
 def tree_head(leaves):

@@ -6,7 +6,8 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
-import { runCli } from '../support/cli.ts';
+import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
+import { runCli, succeeded } from '../support/cli.ts';
 import { listed } from '../support/eventStoreDbService.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 
@@ -17,10 +18,17 @@ function erase({ as }: Service, body: unknown, scope: string | undefined = 'eras
   return as('dana', scope).request('/erasures', { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-async function erased(service: Service, user: string): Promise<unknown> {
+async function erased(service: Service, user: string): Promise<{ events: number; scrubbed: boolean }> {
   const response = await erase(service, { user });
   expect(response.status).toBe(200);
-  return response.json();
+  return response.json() as ReturnType<typeof erased>;
+}
+
+/** The same on a slow machine, which may need more than one response until the files are scrubbed. */
+async function scrubbed(service: Service, user: string): Promise<unknown> {
+  const first = await erased(service, user);
+  for (let last = first; !last.scrubbed; ) last = await erased(service, user);
+  return first.events;
 }
 
 async function plantsOf(service: Service, user: string, count: number): Promise<void> {
@@ -33,12 +41,12 @@ describe('POST /erasures', () => {
     await plantsOf(service, 'alice', 3);
     await plantsOf(service, 'alice2', 1);
     expect(await listed(service.as('alice'))).toHaveLength(3);
-    expect(await erased(service, 'alice')).toEqual({ events: 3, scrubbed: true });
+    expect(await scrubbed(service, 'alice')).toBe(3);
     expect(await listed(service.as('alice'))).toEqual([]);
     expect(await listed(service.as('alice2'))).toEqual([{ name: 'herb of alice2' }]);
     expect(filesWith(service.dir, 'alice/')).toEqual([]);
     expect(filesWith(service.dir, 'herb of alice"')).toEqual([]);
-    expect(await erased(service, 'alice')).toEqual({ events: 0, scrubbed: true });
+    expect(await scrubbed(service, 'alice')).toBe(0);
   });
 
   test('frees the IDs, and does not erase what is created later', async () => {
@@ -55,22 +63,26 @@ describe('POST /erasures', () => {
     await plantsOf(service, 'bob', 2);
     const auditor = service.as('carol', 'audit');
     const get = async (path: string) => (await auditor.request(path)).text();
-    const key = await get('/log-key');
+    const key = (await get('/log-key')).trim();
+    const earlier = join(tempDir(), 'earlier.checkpoint');
     const receipt = await (await service.as('alice').request('/proofs/plants?id=1')).text();
-    const [, size, root] = (await get('/checkpoint')).split('\n');
+    const note = await get('/checkpoint');
+    await writeFile(earlier, note);
+    const [, size, root] = note.split('\n');
     const expected = `${size}:${Buffer.from(root as string, 'base64').toString('hex')}`;
-    expect(await erased(service, 'alice')).toEqual({ events: 2, scrubbed: true });
+    expect(await scrubbed(service, 'alice')).toBe(2);
     await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
-    await vi.waitFor(async () => expect((await get('/checkpoint')).split('\n')[1]).toBe('5'), 10_000);
+    await vi.waitFor(async () => expect((await get('/checkpoint')).split('\n')[1]).toBe('5'), 300_000);
     const entries = await get('/tile/entries/000.p/5');
     expect(entries.match(/\{"erased":"[\da-f]{64}"\}/g)).toHaveLength(2);
-    expect(receipt).toContain('c2sp.org/tlog-proof@v1');
-    expect(key).toContain('+');
+    const checked = async (proof: string, ...args: string[]) =>
+      succeeded(await runCommand(['check-proof', '--key', key, ...args], { input: [proof] }));
+    expect(await checked(receipt)).toContain('of "plant-alice/1" with the data {"id":"1"');
     await service.close();
-    const verified = await runCli(['verify', '--expect', expected], {
-      DATA_DIR: service.dir,
-      MERKLE_TREE: 'on',
-    });
+    const env = { DATA_DIR: service.dir, MERKLE_TREE: 'on' };
+    const growth = succeeded(await runCli(['prove', '--from', earlier], env));
+    expect(await checked(growth, '--expect', earlier)).toContain(`${expected} is the beginning of 5:`);
+    const verified = await runCli(['verify', '--expect', expected], env);
     expect(verified.stdout).toContain('the log begins with');
     expect(verified).toMatchObject({ code: 0, stderr: '' });
   });
@@ -142,7 +154,7 @@ describe('POST /erasures', () => {
     expect(await unscrubbed()).toBe('1');
     expect((await service.as('bob').create(1, { name: 'Fern' })).status).toBe(200);
     reader.close();
-    await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 30_000);
+    await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 300_000);
     expect(filesWith(service.dir, 'alice')).toEqual([]);
   }, 60_000);
 
@@ -155,7 +167,7 @@ describe('POST /erasures', () => {
       await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
     }
     await writeFile(join(dir, 'view.db.new'), 'alice');
-    expect(await erased(service, 'alice')).toEqual({ events: 1, scrubbed: true });
+    expect(await scrubbed(service, 'alice')).toBe(1);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
 
@@ -170,14 +182,14 @@ describe('POST /erasures', () => {
         metadata, recorded_at FROM events`);
     }
     const halted = await startService({ DATA_DIR: dir });
-    await vi.waitFor(() => expect(JSON.stringify(halted.log())).toContain('projection halted'), 10_000);
+    await vi.waitFor(() => expect(JSON.stringify(halted.log())).toContain('projection halted'), 300_000);
     expect(await erased(halted, 'alice')).toEqual({ events: 1, scrubbed: false });
     await halted.close();
     const skipping = await startService({
       DATA_DIR: dir,
       SKIP_EVENTS: '00000000-0000-7000-8000-000000000009',
     });
-    expect(await erased(skipping, 'alice')).toEqual({ events: 0, scrubbed: true });
+    expect(await scrubbed(skipping, 'alice')).toBe(0);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
 

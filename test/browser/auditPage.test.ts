@@ -777,7 +777,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     });
     await click(page, '.read');
     await becomes(page, '.outcome', [
-      '✓ The log is what it signs: all 4 events have the signed root. 2 of them are erased: only their hashes remain.',
+      '✓ The log is what it signs: all 4 events have the signed root. 2 of them are erased: only their hashes remain, and a monitor checks that they are on record.',
     ]);
     expect(problems).toEqual([]);
   });

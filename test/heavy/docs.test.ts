@@ -282,7 +282,9 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const leaf = '00'.repeat(32);
     const stub = `${JSON.stringify({ type: 'EventErased', data: { leaf }, erased: leaf })}\n`;
     expect(await python('root.py', [stub])).toEqual([
-      refused('line 1 is an erased event, and no later line is the record of it\n'),
+      refused(
+        'line 1 is an erased event, and no later line is the record of it; read the events again, to their end\n',
+      ),
     ]);
     const [short] = await python('root.py', [''], '7');
     expect(short).toEqual(refused('the input has 0 events, fewer than 7\n'));

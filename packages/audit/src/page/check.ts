@@ -252,7 +252,7 @@ export class Check extends Screen {
     const head = isGood ? this.#compared : this.#checkpoint;
     const size = counted(head?.size ?? 0, 'event');
     const erased = this.#compared?.erased
-      ? ` ${count(this.#compared.erased)} of them are erased: only their hashes remain.`
+      ? ` ${count(this.#compared.erased)} of them are erased: only their hashes remain, and a monitor checks that they are on record.`
       : '';
     verdict.dataset.state = found ? 'alarm' : isGood ? 'good' : '';
     const time = this.zone.format(Date.now());
