@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -167,8 +168,11 @@ describe('POST /erasures', () => {
       await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
     }
     await writeFile(join(dir, 'view.db.new'), 'alice');
+    await mkdir(join(dir, 'verify-report'));
+    await writeFile(join(dir, 'verify-report', 'report.txt'), 'no draft');
     expect(await scrubbed(service, 'alice')).toBe(1);
     expect(filesWith(dir, 'alice')).toEqual([]);
+    expect(existsSync(join(dir, 'verify-report', 'report.txt'))).toBe(true);
   });
 
   test('while a view has halted erases the log, and is scrubbed: false', async () => {

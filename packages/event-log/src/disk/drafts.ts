@@ -2,8 +2,9 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DataDirInUse, lockDataDir } from './dataDir.ts';
 
-/** The directories of `verify`, and of copies in progress. */
+/** The directories of `verify`, and of copies in progress, have SQLite files only. */
 const DRAFT = /^verify-\w{6}$|\.[\da-f-]{36}\.partial$/;
+const SQLITE_FILE = /\.db(-\w+)?$/;
 const LOCK_FILE = 'lock.db';
 
 /** Marks the directory of a draft as in use, while this process runs. @throws Error */
@@ -15,14 +16,23 @@ export function unlockDraft(dir: string, lock: Disposable): void {
   rmSync(join(dir, LOCK_FILE), { force: true });
 }
 
-/** Removes the drafts that ended processes have left in a data directory; false if others are in use. @throws Error */
+/**
+ * Removes the drafts that ended processes have left in a data directory; false if others are in use, or belong to another
+ * account. @throws Error
+ */
 export function removeDrafts(dataDir: string): boolean {
   let isClean = true;
   for (const entry of readdirSync(dataDir, { withFileTypes: true })) {
     if (!entry.isDirectory() || !DRAFT.test(entry.name)) continue;
     const path = join(dataDir, entry.name);
-    if (isInUse(path)) isClean = false;
-    else rmSync(path, { recursive: true, force: true });
+    try {
+      if (!readdirSync(path).every((name) => SQLITE_FILE.test(name))) continue;
+      if (isInUse(path)) isClean = false;
+      else rmSync(path, { recursive: true, force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+      isClean = false;
+    }
   }
   return isClean;
 }
