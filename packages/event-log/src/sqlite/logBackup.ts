@@ -79,8 +79,9 @@ export class LogBackup implements Disposable {
     if (last && !inLog.get(last)) throw new Error('it has events that the log does not have');
   }
 
-  /** Copies the events of the log that the backup lacks, and erases what the log has erased. @throws Error, also if the signal aborts */
+  /** Erases what the log has erased, and copies the events that the backup lacks. @throws Error, also if the signal aborts */
   async append(signal: AbortSignal): Promise<void> {
+    this.#erase(); // first: later events of the log may have the erased streams again
     const insert = this.#db.prepare(`
       INSERT INTO main.events (${COLUMNS}) SELECT ${COLUMNS} FROM source.events
       WHERE position > (SELECT coalesce(max(position), ${START}) FROM main.events) AND position <= ?
@@ -92,7 +93,6 @@ export class LogBackup implements Disposable {
       await nextTurn();
       signal.throwIfAborted();
     }
-    this.#erase();
   }
 
   #erase(): void {

@@ -278,6 +278,12 @@ describe('a backup', () => {
     return file;
   }
 
+  async function continueBackup(file: string, dir: string): Promise<void> {
+    using backup = new LogBackup(file, join(dir, 'log.db'));
+    await backup.append(NEVER);
+    backup.commit();
+  }
+
   test('that is continued erases what the log has erased, also its last event', async () => {
     const { dir, store } = await openStore();
     await append(store, 'bob', 30);
@@ -286,15 +292,25 @@ describe('a backup', () => {
     await erase(store, 'alice');
     await store.scrubbing;
     expect(filesWith(dir, 'alice')).toEqual(['copy.db']);
-    {
-      using backup = new LogBackup(file, join(dir, 'log.db'));
-      await backup.append(NEVER);
-      backup.commit();
-    }
+    await continueBackup(file, dir);
     expect(filesWith(dir, 'alice')).toEqual([]);
     const { store: restored } = await openStore(await restore(file));
     expect(await leaves(restored)).toEqual(await leaves(store));
     expect(restored.scrubbing).toBeUndefined();
+  });
+
+  test('that is continued has the later events of an erased stream', async () => {
+    const { dir, store } = await openStore();
+    await append(store, 'alice', 2);
+    const file = await backUp(dir);
+    const erased = (await everything(store)).map(({ id }) => id);
+    await erase(store, 'alice');
+    await append(store, 'alice', 1);
+    await store.scrubbing;
+    await continueBackup(file, dir);
+    const { store: restored } = await openStore(await restore(file));
+    expect(await everything(restored)).toEqual(await everything(store));
+    for (const id of erased) expect(filesWith(dir, id)).toEqual([]);
   });
 
   test('is unchanged without a commit', async () => {
