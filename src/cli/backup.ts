@@ -5,8 +5,9 @@ import { type EventLog, START } from '@event-sourced/event-log';
 import { lockDraft, logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/transparency-log';
-import { appendLeaves } from '@event-sourced/transparency-log/entries';
+import { appendLeaves, leafOf } from '@event-sourced/transparency-log/entries';
 import { merkleTreeFile, readSavedHead } from '@event-sourced/transparency-log/view';
+import { STREAMS } from '../stores.ts';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -29,7 +30,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   let head: TreeHead;
   if (existsSync(file)) {
     using backup = openEarlier(file, source);
-    await backup.append(signal);
+    await backup.append({ leafOf, prefix: STREAMS.prefix, signal });
     head = await complete(backup, { log, saved, signal });
   } else {
     // A directory, since the copying thread may still create files when a signal ends the command.

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
+import { assertRecorded } from '../assertRecorded.ts';
 import {
   type EventLog,
   type EventStore,
   type NewEvent,
   type Position,
   type RecordedEvent,
-  type Stub,
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { readToEnd } from '../readEvents.ts';
@@ -40,8 +40,8 @@ type Cursor = AsyncGenerator<RecordedEvent, undefined>;
 
 /**
  * Copies the events of the source to the target, in order, then compares both logs from the start. A target that
- * already has the first events gets the missing ones, and loses those that the source has erased; a target with different events is refused and unchanged. The same
- * call continues an interrupted copy.
+ * already has the first events gets the missing ones, and loses those that the source has erased on record; a target with
+ * different events is refused and unchanged. The same call continues an interrupted copy.
  * @throws Error with a message for the operator
  */
 export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Options): Promise<Copied> {
@@ -52,11 +52,11 @@ export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Opt
     onProgress?.({ step, events, position, end: position > end ? position : end });
 
   /**
-   * Compares both logs from the start. `missing`: the first event that the target lacks; `erased`: the stubs that replace events
-   * of the target.
+   * Compares both logs from the start. `missing`: the first event that the target lacks; `erased`: the stubs of the source
+   * that replace events of the target, by the positions of these.
    */
   async function compare(cursor: Cursor, message: string) {
-    const erased: Stub[] = [];
+    const erased = new Map<Position, RecordedEvent>();
     await using counterparts = openCursor('the target', target);
     for (let same = 0; ; same++) {
       const [{ value: event }, { value: counterpart }] = await Promise.all([
@@ -66,7 +66,7 @@ export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Opt
       if (!counterpart) return { same, missing: event, erased };
       const isErased = event?.erased !== undefined && counterpart.erased === undefined;
       if (isErased && leafOf(counterpart) === event.erased) {
-        erased.push({ ...event, position: counterpart.position });
+        erased.set(counterpart.position, event);
         continue;
       }
       const difference = findDifference(event, counterpart);
@@ -79,7 +79,8 @@ export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Opt
     await using cursor = openCursor('the source', from);
     const message = 'the target has different events; it was not changed';
     const { same, missing, erased } = await compare(cursor, message);
-    if (erased.length > 0) await eraseIn(to, erased);
+    await assertRecorded(from, erased.values(), prefix);
+    if (erased.size > 0) await eraseIn(to, erased);
     let copied = 0;
     // One append at a time: concurrent appends have no defined order, and a failed append would leave a gap.
     for (let event = missing; event; event = (await cursor.next()).value) {
@@ -122,12 +123,15 @@ function findDifference(event: RecordedEvent | undefined, counterpart: RecordedE
   return `position ${event.position} of the source and ${counterpart.position} of the target differ in ${parts.join(', ')}`;
 }
 
-async function eraseIn(to: EventStore, stubs: readonly Stub[]): Promise<void> {
+async function eraseIn(to: EventStore, stubs: ReadonlyMap<Position, RecordedEvent>): Promise<void> {
   if (!to.erase)
     throw new Error(
-      `the source has erased ${stubs.length} events that the target has and cannot erase: copy to an empty target`,
+      `the source has erased ${stubs.size} events that the target has and cannot erase: copy to an empty target`,
     );
-  await to.erase(stubs, []);
+  await to.erase(
+    Array.from(stubs, ([position, stub]) => ({ ...stub, position })),
+    [],
+  );
   await to.scrubbing;
 }
 

@@ -3,10 +3,11 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { assertRecorded } from '../assertRecorded.ts';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import { assertWritable, fileSize, prepareArrays } from '../disk/sqlite.ts';
 import { EVENT_ERASED } from '../erasure.ts';
-import { type EventLog, type Position, START } from '../eventStore.ts';
+import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertIsLog, assertWalFits, HAS_STUBS, isInWalMode } from './file.ts';
 import {
   isUnscrubbed,
@@ -23,6 +24,14 @@ const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_
 const BATCH_SIZE = 10_000;
 /** For the pages of the indexes. */
 const CACHE_SIZE_KIB = 65_536;
+
+type Options = {
+  /** The leaf hash of an event. */
+  leafOf: (event: RecordedEvent) => string;
+  /** The prefix of the streams of stubs and records. */
+  prefix: string;
+  signal: AbortSignal;
+};
 
 function canWrite(dir: string): boolean {
   try {
@@ -79,9 +88,12 @@ export class LogBackup implements Disposable {
     if (last && !inLog.get(last)) throw new Error('it has events that the log does not have');
   }
 
-  /** Erases what the log has erased, and copies the events that the backup lacks. @throws Error, also if the signal aborts */
-  async append(signal: AbortSignal): Promise<void> {
-    this.#erase(); // first: later events of the log may have the erased streams again
+  /**
+   * Erases what the log has erased, and copies the events that the backup lacks. @throws Error, also if a stub of the log is
+   * not of the event in the backup, or no record names it, or if the signal aborts
+   */
+  async append({ leafOf, prefix, signal }: Options): Promise<void> {
+    const stubs = await this.#erase(leafOf); // first: later events of the log may have the erased streams again
     const insert = this.#db.prepare(`
       INSERT INTO main.events (${COLUMNS}) SELECT ${COLUMNS} FROM source.events
       WHERE position > (SELECT coalesce(max(position), ${START}) FROM main.events) AND position <= ?
@@ -93,21 +105,34 @@ export class LogBackup implements Disposable {
       await nextTurn();
       signal.throwIfAborted();
     }
+    await assertRecorded(this.events, stubs, prefix);
   }
 
-  #erase(): void {
+  /** Resolves with the stubs that replace events of the backup. */
+  async #erase(leafOf: Options['leafOf']): Promise<RecordedEvent[]> {
     const { user_version: version } = this.#db.prepare('PRAGMA source.user_version').get() as {
       user_version: number;
     };
-    if (version < HAS_STUBS) return;
+    if (version < HAS_STUBS) return [];
     keepFromEarlierPrograms(this.#db);
-    const stubs = prepareArrays(
+    const rows = prepareArrays(
       this.#db,
       `SELECT position, log.id, log.stream, log.type, log.data, log.metadata
       FROM source.events AS log JOIN main.events AS copy USING (position)
       WHERE log.type = '${EVENT_ERASED}' AND copy.type <> '${EVENT_ERASED}'`,
     ).all() as unknown as StubRow[];
-    if (stubs.length > 0) overwriteEvents(this.#db, stubs);
+    if (rows.length === 0) return [];
+    const read = () =>
+      Promise.all(rows.map(async ([at]) => (await this.events.readEvent(at)) as RecordedEvent));
+    const leaves = (await read()).map(leafOf);
+    overwriteEvents(this.#db, rows);
+    const stubs = await read();
+    for (const [i, { position, erased }] of stubs.entries())
+      if (erased !== leaves[i])
+        throw new Error(
+          `the log has a stub at position ${position} that is not of the event in the backup; one of them may have been altered: run verify`,
+        );
+    return stubs;
   }
 
   /** Commits the backup, and then removes bytes of erased events. */

@@ -7,6 +7,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type CopyProgress, copyLog } from '../../src/copy/copyLog.ts';
 import { canErase, eraseStreams } from '../../src/eraseStreams.ts';
+import { stubOf } from '../../src/erasure.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../src/eventStore.ts';
 import { openLogReader } from '../../src/sqlite/read.ts';
 import { everything } from '../../src/testing/contract.ts';
@@ -42,7 +43,8 @@ describe('a copy of a log with erased events', () => {
     if (!canErase(from)) throw new Error('the embedded log can erase');
     const streams = { start: 'plant-alice/', has: (stream: string) => stream.startsWith('plant-alice/') };
     const erase = { streams, prefix: 'plant-', leafOf, now: () => new Date() };
-    return { from, to, eraseAlice: () => eraseStreams(from, erase) };
+    const copy = (using = leafOf) => copyLog({ leafOf: using, from, to, prefix: 'plant-' });
+    return { from, to, copy, eraseAlice: () => eraseStreams(from, erase) };
   }
 
   const leaves = async (store: EventStore): Promise<string[]> => {
@@ -51,9 +53,9 @@ describe('a copy of a log with erased events', () => {
   };
 
   test.each(['the embedded log', 'EventStoreDB'])('to %s has the stubs and the records', async (target) => {
-    const { from, to, eraseAlice } = await withErasable(target);
+    const { from, to, copy, eraseAlice } = await withErasable(target);
     expect(await eraseAlice()).toBeGreaterThan(0);
-    await copyLog({ leafOf, from, to });
+    await copy();
     expect(await leaves(to)).toEqual(await leaves(from));
     expect(await contents(to)).toEqual(await contents(from));
     expect((await contents(to)).map(({ stream }) => stream)).not.toContainEqual(
@@ -62,27 +64,37 @@ describe('a copy of a log with erased events', () => {
   });
 
   test('erases in an earlier copy what the source has erased since', async () => {
-    const { from, to, eraseAlice } = await withErasable('the embedded log');
-    await copyLog({ leafOf, from, to });
+    const { from, to, copy, eraseAlice } = await withErasable('the embedded log');
+    await copy();
     await eraseAlice();
-    expect(await copyLog({ leafOf, from, to })).toMatchObject({ copied: 1 });
+    expect(await copy()).toMatchObject({ copied: 1 });
     expect(await contents(to)).toEqual(await contents(from));
     expect(to.scrubbing).toBeUndefined();
   });
 
+  test('refuses to erase an event in an earlier copy without a record', async () => {
+    const { from, to, copy } = await withErasable('the embedded log');
+    await copy();
+    const before = await contents(to);
+    const bobs = (await from.forHashing.readEvent(2n)) as RecordedEvent;
+    await from.erase([{ position: 2n, ...stubOf(leafOf(bobs), 'plant-') }], []);
+    expect(await refusal(copy())).toContain('no later record names the stub at position 2');
+    expect(await contents(to)).toEqual(before);
+  });
+
   test('refuses an earlier copy in EventStoreDB that has the erased events', async () => {
-    const { from, to, eraseAlice } = await withErasable('EventStoreDB');
-    await copyLog({ leafOf, from, to });
+    const { copy, eraseAlice } = await withErasable('EventStoreDB');
+    await copy();
     await eraseAlice();
-    expect(await refusal(copyLog({ leafOf, from, to }))).toMatch(/cannot erase: copy to an empty target$/);
+    expect(await refusal(copy())).toMatch(/cannot erase: copy to an empty target$/);
   });
 
   test('refuses a target with another event in the place of a stub', async () => {
-    const { from, to, eraseAlice } = await withErasable('the embedded log');
-    await copyLog({ leafOf, from, to });
+    const { copy, eraseAlice } = await withErasable('the embedded log');
+    await copy();
     await eraseAlice();
     const wrong = () => '0'.repeat(64);
-    expect(await refusal(copyLog({ leafOf: wrong, from, to }))).toContain('the target has different events');
+    expect(await refusal(copy(wrong))).toContain('the target has different events');
   });
 });
 

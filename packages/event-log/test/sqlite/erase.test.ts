@@ -8,7 +8,7 @@ import { appendTo, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
-import { stubOf } from '../../src/erasure.ts';
+import { EVENTS_ERASED, erasureData, stubOf } from '../../src/erasure.ts';
 import { type EventStore, NO_STREAM, type RecordedEvent, StoreUnavailable } from '../../src/eventStore.ts';
 import { readToEnd } from '../../src/readEvents.ts';
 import { copyDatabase } from '../../src/sqlite/backup.ts';
@@ -280,7 +280,7 @@ describe('a backup', () => {
 
   async function continueBackup(file: string, dir: string): Promise<void> {
     using backup = new LogBackup(file, join(dir, 'log.db'));
-    await backup.append(NEVER);
+    await backup.append({ ...options, signal: NEVER });
     backup.commit();
   }
 
@@ -313,6 +313,28 @@ describe('a backup', () => {
     for (const id of erased) expect(filesWith(dir, id)).toEqual([]);
   });
 
+  const FIRST = { stream: 'list-alice/0', ...event('to do') };
+  const [LEAF, OTHER] = [leafOf(FIRST as unknown as RecordedEvent), '0'.repeat(64)];
+  const recordOf = (leaf: string) => {
+    const data = erasureData({ log: 'a log', events: [{ position: 2n, leaf }] });
+    return { stream: `list-erasure-${leaf}`, event: { ...event('record'), type: EVENTS_ERASED, data } };
+  };
+
+  test.each([
+    ['that no later record names', LEAF, [], 'no later record names the stub at position 2'],
+    ['of another event', OTHER, [recordOf(OTHER)], 'a stub at position 2 that is not of the event'],
+  ])('is not continued, and is unchanged, over a stub %s', async (_, leaf, records, message) => {
+    const { dir, store } = await openStore();
+    const earlier = recordOf(LEAF);
+    await store.append(earlier.stream, earlier.event, NO_STREAM);
+    await store.append(FIRST.stream, FIRST, NO_STREAM);
+    const file = await backUp(dir);
+    const before = readFileSync(file);
+    await store.erase([{ position: 2n, ...stubOf(leaf, 'list-') }], records);
+    await expect(continueBackup(file, dir)).rejects.toThrow(message);
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
   test('is unchanged without a commit', async () => {
     const { dir, store } = await openStore();
     await append(store, 'alice', 30);
@@ -321,7 +343,7 @@ describe('a backup', () => {
     await erase(store, 'alice');
     {
       using backup = new LogBackup(file, join(dir, 'log.db'));
-      await backup.append(NEVER);
+      await backup.append({ ...options, signal: NEVER });
     }
     expect(readFileSync(file).equals(before)).toBe(true);
   });
