@@ -3,6 +3,7 @@ import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep } from '@event-sourced/event-log/time';
 import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
 import { leafOf } from '@event-sourced/transparency-log/entries';
+import { merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { VIEWS } from '../projections/views.ts';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
 
@@ -24,7 +25,8 @@ const MAX_DELAY_MS = 2_000;
 
 /** Removes what killed commands have left in a data directory; false if others are running. @throws Error */
 export function removeAllDrafts(dataDir: string): boolean {
-  for (const { file } of Object.values(VIEWS)) removeViewDraft(file(dataDir));
+  const files = Object.values(VIEWS).map(({ file }) => file(dataDir));
+  for (const file of [...files, merkleTreeFile(dataDir)]) removeViewDraft(file);
   return removeDrafts(dataDir);
 }
 

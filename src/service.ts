@@ -93,11 +93,11 @@ export async function startService(
   };
   const tree =
     signer && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, beforePiece });
+  const all = tree ? [...followers, tree] : followers;
 
   let metricsUrl: string | undefined;
   if (metrics && config.metrics) {
     const onError = (err: unknown): void => logger.error({ err }, 'metrics failed');
-    const all = tree ? [...followers, tree] : followers;
     const read = metrics.reader({ ...config, store, followers: all, now });
     const options = { ...config.metrics, read, onError };
     const server = await useSetting(METRICS_ADDRESS, () => serveMetrics(options));
@@ -108,7 +108,13 @@ export async function startService(
 
   const closing = new AbortController();
   resources.defer(() => closing.abort());
-  const erasures = new Erasures({ store, followers, dataDir: config.dataDir, now, signal: closing.signal });
+  const erasures = new Erasures({
+    store,
+    followers: all,
+    dataDir: config.dataDir,
+    now,
+    signal: closing.signal,
+  });
   const app = await buildApp({
     ...config,
     store,

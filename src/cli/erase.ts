@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
+import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
-import { Follower } from '@event-sourced/event-log/views';
+import { Follower, type View } from '@event-sourced/event-log/views';
+import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { openViews } from '../../projections/views.ts';
 import { Erasures } from '../erasures.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
@@ -27,11 +29,18 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
   const now = () => new Date();
   const store = await openStore(config, { logger, now, onFatal });
   resources.defer(() => store.close());
-  const followers = Object.values(openViews(dataDir, resources)).map((view) => {
-    const follower = new Follower({ store, view, skip: config.skipEvents, logger });
+  const follow = (view: View, log: EventLog, options: object): Follower => {
+    const follower = new Follower({ store: log, view, logger, ...options });
     resources.defer(() => follower.stop());
     return follower;
-  });
+  };
+  const { skipEvents: skip } = config;
+  const followers = Object.values(openViews(dataDir, resources)).map((view) => follow(view, store, { skip }));
+  const treeFile = merkleTreeFile(dataDir);
+  if (existsSync(treeFile)) {
+    const tree = resources.adopt(MerkleTreeView.open(treeFile), (view) => view.close());
+    followers.push(follow(tree, store.forHashing, { keepMismatchAs: `${treeFile}.mismatch` }));
+  }
   const { events, scrubbed } = await new Erasures({ store, followers, dataDir, now, signal }).erase(user);
   await scrubbed.catch(({ message }: Error) => {
     throw new Error(

@@ -10,6 +10,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { listed } from '../support/eventStoreDbService.ts';
+import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 
 type Service = Awaited<ReturnType<typeof startService>>;
@@ -106,6 +107,27 @@ describe('POST /erasures', () => {
     expect(text).not.toMatch(/alice|dana/);
   });
 
+  test('leaves no ID in the Merkle tree: with it, a hash shows whether a guess is right', async () => {
+    const service = await startServiceWithTree();
+    for (const [i, user] of ['alice', 'bob', 'alice'].entries()) {
+      await service.as(user).create(i, { name: 'Fern' });
+      await treeSaved(service.dir, i + 1);
+    }
+    const ids = service.events('alice').map(({ id }) => id);
+    expect(filesWith(service.dir, ...ids)).toContain('merkleTree.db-wal');
+    expect(await erased(service, 'alice')).toEqual({ events: 2, scrubbed: true });
+    expect(filesWith(service.dir, ...ids)).toEqual([]);
+    expect(await service.as('bob').create(4, { name: 'Fern' })).toMatchObject({ status: 200 });
+    await treeSaved(service.dir, 5);
+    const last = service.events('bob').at(-1)?.id as string;
+    await service.close();
+    expect(filesWith(service.dir, last)).toContain('merkleTree.db');
+    const { code } = await runCli(['erase', 'bob', '--yes'], { DATA_DIR: service.dir });
+    expect([code, filesWith(service.dir, last)]).toEqual([0, []]);
+    const verified = await runCli(['verify'], { DATA_DIR: service.dir, MERKLE_TREE: 'on' });
+    expect(verified).toMatchObject({ code: 0, stderr: '' });
+  }, 60_000);
+
   test('requires the scope erase: 40301', async () => {
     const service = await startService();
     await plantsOf(service, 'alice', 1);
@@ -167,7 +189,7 @@ describe('POST /erasures', () => {
       await mkdir(join(dir, draft));
       await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
     }
-    await writeFile(join(dir, 'view.db.new'), 'alice');
+    for (const name of ['view.db.new', 'merkleTree.db.new']) await writeFile(join(dir, name), 'alice');
     await mkdir(join(dir, 'verify-report'));
     await writeFile(join(dir, 'verify-report', 'report.txt'), 'no draft');
     expect(await scrubbed(service, 'alice')).toBe(1);

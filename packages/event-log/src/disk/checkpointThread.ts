@@ -13,7 +13,7 @@ export type OpenFile = Readonly<{ file: string; identity: string | undefined }>;
 /** A SQLite error in a form that crosses threads: a structured clone of an error loses its code. */
 type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
 
-/** A file to scrub; `isRewritten`: its pages were rewritten since rows were deleted. */
+/** A file to scrub; `isRewritten`: its pages have no deleted rows, or were rewritten since. */
 type ScrubbedFile = OpenFile & { isRewritten: boolean };
 
 type Operations = {

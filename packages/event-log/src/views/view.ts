@@ -80,21 +80,19 @@ export abstract class View<State = unknown> {
 
   /** Removes what follows from the events at these positions. @throws ViewBehind if the view must be rebuilt */
   erase(positions: readonly Position[]): void {
-    const { onErasure } = this.definition;
-    if (onErasure === undefined) throw this.discard('events were erased');
-    if (onErasure === 'keep') return;
+    if (this.definition.onErasure === undefined) throw this.discard('events were erased');
     this.use((state) => {
-      this.#file.deleteRows(positions);
+      this.#file.erase(positions);
       this.forget(state);
     });
   }
 
-  /** Whether the file may have bytes of rows of erased events. */
+  /** Whether the file may have bytes of erased events. */
   get isUnscrubbed(): boolean {
     return this.#file.isUnscrubbed;
   }
 
-  /** Commits, and removes bytes of deleted rows. Repeat it while `isUnscrubbed`: readers may delay it. @throws Error */
+  /** Commits, and removes bytes of erased events. Repeat it while `isUnscrubbed`: readers may delay it. @throws Error */
   async scrub(): Promise<void> {
     this.save();
     await this.#file.scrub();

@@ -32,7 +32,7 @@ export type ViewDefinition = Readonly<{
   table: string;
   /**
    * What happens when events are erased that the view has applied. `deleteRows`: each row of the table follows from the one
-   * event at its `position`, and is deleted; the column needs an index. `keep`: the file has nothing of the content of
+   * event at its `position`, and is deleted; the column needs an index. `keep`: the rows have nothing of the content of
    * events. By default, the view is rebuilt.
    */
   onErasure?: 'deleteRows' | 'keep';
@@ -72,7 +72,7 @@ export class ViewFile<State> {
   checkpoint = NO_CHECKPOINT;
   /** Why the file was replaced; undefined if it was not. */
   replaced: string | undefined;
-  /** Whether the file may have bytes of deleted rows. */
+  /** Whether the file may have bytes of deleted rows, or the IDs of erased events: those of earlier checkpoints. */
   isUnscrubbed = false;
   #isRewritten = false;
   #scrubbing: Promise<void> | undefined;
@@ -118,24 +118,27 @@ export class ViewFile<State> {
   }
 
   /**
-   * Deletes the rows of events, in the open transaction. Until they are scrubbed, the file has the negative version, also
-   * after a restart.
+   * Deletes the rows of erased events, unless they are kept, in the open transaction. Until the file is scrubbed, it has the
+   * negative version, also after a restart.
    */
-  deleteRows(positions: readonly Position[]): void {
+  erase(positions: readonly Position[]): void {
     const { db } = this.#assertOpen();
-    const { table, version } = this.#definition;
-    const remove = db.prepare(`DELETE FROM ${table} WHERE position = ?`);
-    for (const position of positions) remove.run(position);
+    const { table, version, onErasure } = this.#definition;
+    if (onErasure === 'deleteRows') {
+      const remove = db.prepare(`DELETE FROM ${table} WHERE position = ?`);
+      for (const position of positions) remove.run(position);
+    }
     db.exec(`PRAGMA user_version = -${version}`);
     this.isUnscrubbed = true;
     this.#isRewritten = false;
   }
 
-  /** Removes bytes of deleted rows after a commit, on the thread of the checkpointer. Readers may delay it. @throws Error */
+  /** Removes these bytes after a commit, on the thread of the checkpointer. Readers may delay it. @throws Error */
   async scrub(): Promise<void> {
     const { db } = this.#assertOpen();
     const file = this.#path;
-    const isRewritten = this.#isRewritten;
+    // The row of the checkpoint never shrinks, so each one overwrites the one before: no other page had an ID.
+    const isRewritten = this.#isRewritten || this.#definition.onErasure === 'keep';
     const run = async (): Promise<boolean> =>
       this.#checkpointer?.scrub({ file, identity: fileIdentity(file), isRewritten }) ??
       scrubFile(db, isRewritten);

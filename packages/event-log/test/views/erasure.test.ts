@@ -87,6 +87,33 @@ describe('after an erasure', () => {
     },
   );
 
+  test('a view that keeps its rows has no ID of an erased event, and is not rewritten', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const scrub = vi.spyOn(CheckpointThread.prototype, 'scrub');
+    onTestFinished(() => scrub.mockRestore());
+    const { follower, view } = followIn(dir, store, { onErasure: 'keep' });
+    await caughtUp(follower, store);
+    view.save();
+    const ids: string[] = [];
+    for (let i = 0; i < 300; i++) {
+      const data = { list: 'carol', id: `${i}`, title: 'Fern' };
+      const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
+      await store.append(`plant-carol/${i}`, event, NO_STREAM);
+      await caughtUp(follower, store);
+      view.save();
+      ids.push(event.id);
+    }
+    expect(viewFilesWith(dir, ...ids)).not.toEqual([]);
+    await erase(store, 'carol');
+    await caughtUp(follower, store);
+    await vi.waitFor(() => expect(view.isUnscrubbed).toBe(false), 60_000);
+    expect(scrub).toHaveBeenCalled();
+    expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toEqual([]);
+    expect(viewFilesWith(dir, ...ids)).toEqual([]);
+    expect(view.titlesOf('carol')).toHaveLength(300);
+  });
+
   test('a view that is folded from several events is rebuilt once', async () => {
     const dir = tempDir();
     const store = await logIn(dir);
