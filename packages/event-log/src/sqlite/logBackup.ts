@@ -119,7 +119,7 @@ export class LogBackup implements Disposable {
       this.#db,
       `SELECT position, log.id, log.stream, log.type, log.data, log.metadata
       FROM source.events AS log JOIN main.events AS copy USING (position)
-      WHERE log.type = '${EVENT_ERASED}' AND copy.type <> '${EVENT_ERASED}'`,
+      WHERE log.type = '${EVENT_ERASED}' AND copy.id <> log.id`,
     ).all() as unknown as StubRow[];
     if (rows.length === 0) return [];
     const read = () =>

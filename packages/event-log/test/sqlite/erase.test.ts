@@ -46,6 +46,14 @@ async function leaves(store: EventStore): Promise<string[]> {
   return events.map((one) => one.erased ?? leafOf(one));
 }
 
+const LIKE_STUB = {
+  ...stubOf('0'.repeat(64), 'list-alice/'),
+  revision: 0,
+  data: { leaf: '0'.repeat(64) },
+  metadata: {},
+};
+const LIKE_STUBS = [LIKE_STUB, { ...LIKE_STUB, id: crypto.randomUUID(), stream: 'list-alice/1' }];
+
 describe('erasing streams', () => {
   test('leaves stubs with the leaf hashes at their positions, and a record with both', async () => {
     const { dir, store } = await openStore();
@@ -146,13 +154,7 @@ describe('erasing streams', () => {
   test('overwrites what another program has written with the type of stubs', async () => {
     const { dir, store } = await openStore();
     await append(store, 'alice', 1);
-    const likeStub = {
-      ...stubOf('0'.repeat(64), 'list-alice/'),
-      revision: 0,
-      data: { leaf: '0'.repeat(64) },
-      metadata: {},
-    };
-    appendTo(dir, likeStub, { ...likeStub, id: crypto.randomUUID(), stream: 'list-alice/1' });
+    appendTo(dir, ...LIKE_STUBS);
     expect(await erase(store, 'alice')).toBe(3);
     expect(await erase(store, 'alice')).toBe(0);
   });
@@ -287,7 +289,8 @@ describe('a backup', () => {
   test('that is continued erases what the log has erased, also its last event', async () => {
     const { dir, store } = await openStore();
     await append(store, 'bob', 30);
-    await append(store, 'alice', 30);
+    appendTo(dir, ...LIKE_STUBS);
+    await store.append('list-alice/2', event('last'), NO_STREAM);
     const file = await backUp(dir);
     await erase(store, 'alice');
     await store.scrubbing;
