@@ -86,6 +86,22 @@ describe('an erasure', () => {
     expect(await runCli(['verify'], { ...env, DATA_DIR: copied })).toMatchObject({ code: 0 });
   }, 120_000);
 
+  test('reaches a copy that is continued, and its views', async () => {
+    const [dir, copy] = [gardenersIn(800), tempDir()];
+    const user = gardener(7);
+    const copyLog = async () => succeeded(await runCli(['copy', '--from', dir, '--to', copy]));
+    await copyLog();
+    const before = await startService({ DATA_DIR: copy });
+    expect(await before.as(user).list()).toHaveLength(20);
+    await before.close();
+    expect((await runCli(['erase', user, '--yes'], { DATA_DIR: dir })).code).toBe(0);
+    await copyLog();
+    const { as } = await startService({ DATA_DIR: copy });
+    expect(await as(user).list()).toEqual([]);
+    expect(await as(gardener(8)).list()).toHaveLength(20);
+    await vi.waitFor(() => expect(filesWith(copy, user)).toEqual([]), 60_000);
+  }, 60_000);
+
   /** The lifetimes of servers after the request, in milliseconds; the same in every run. */
   const LIFETIMES_MS = fc.sample(fc.noBias(fc.integer({ min: 0, max: 300 })), {
     numRuns: Number(process.env.ERASURE_KILLS ?? 8),

@@ -12,10 +12,10 @@ export const EVENTS_ERASED = 'EventsErased';
 /** A record of this number of events has 55 KB: it fits into an entry of a transparency log. */
 export const EVENTS_PER_RECORD = 500;
 
-/** An event that is erased: its leaf hash in hexadecimal, and its position, which only has a meaning in its log. */
+/** An event that is erased: its leaf hash in hexadecimal, and its position. */
 export type ErasedEvent = { position: Position; leaf: string };
 
-/** What a record says: these events of the log with this ID are erased. */
+/** What a record says: these events of the log with this ID are erased. A copy may have other positions. */
 export type Erasure = { log: string; events: readonly ErasedEvent[] };
 
 const LEAF = /^[\da-f]{64}$/;

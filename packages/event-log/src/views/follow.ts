@@ -218,16 +218,15 @@ export class Follower<V extends View = View> {
   }
 
   /**
-   * The positions that records of the view's own log name. Another program may have written a record, so only the
-   * positions of stubs count; `verify` reports others.
+   * The positions of stubs that records name. Other positions do not count: another program may have written a record, and
+   * a copy in EventStoreDB has other positions than its records.
    */
   async #erasedBy(events: readonly RecordedEvent[]): Promise<Position[]> {
-    const { store, view } = this.#options;
+    const { store } = this.#options;
     const erased: Position[] = [];
     for (const event of events) {
-      const erasure = event.position > this.#erasedBefore ? parseErasure(event) : undefined;
-      if (erasure?.log !== view.progress.logId) continue;
-      for (const { position, leaf } of erasure.events)
+      if (event.position <= this.#erasedBefore) continue;
+      for (const { position, leaf } of parseErasure(event)?.events ?? [])
         if ((await store.readEvent(position))?.erased === leaf) erased.push(position);
     }
     return erased;

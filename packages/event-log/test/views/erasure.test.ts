@@ -11,6 +11,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
 import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
+import { EVENTS_ERASED, erasureData, stubOf } from '../../src/erasure.ts';
 import { NO_STREAM, START } from '../../src/eventStore.ts';
 import { Follower } from '../../src/views/follow.ts';
 import { rebuildView } from '../../src/views/rebuildView.ts';
@@ -236,21 +237,19 @@ describe('after an erasure', () => {
     expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toHaveLength(1);
   });
 
-  test('records of another log delete nothing', async () => {
+  test('a view of a copied log follows records of the first log', async () => {
     const dir = tempDir();
     const store = await logIn(dir);
     const { follower, view } = followIn(dir, store, DELETE_ROWS);
     await caughtUp(follower, store);
-    const events = [{ position: '2', leaf: '0'.repeat(64) }];
-    const record = {
-      id: crypto.randomUUID(),
-      type: 'EventsErased',
-      data: { log: 's0', events },
-      metadata: {},
-    };
-    await store.append(`plant-erasure-${record.id}`, record, NO_STREAM);
+    const leaf = '0'.repeat(64);
+    await store.erase([{ position: 2n, ...stubOf(leaf, 'plant-') }], []);
+    const id = crypto.randomUUID();
+    const data = erasureData({ log: 'the first log', events: [{ position: 2n, leaf }] });
+    const record = { id, type: EVENTS_ERASED, data, metadata: {} };
+    await store.append(`plant-erasure-${id}`, record, NO_STREAM);
     await caughtUp(follower, store);
-    expect(view.titlesOf('bob')).toHaveLength(3);
+    expect([view.titlesOf('alice').length, view.titlesOf('bob').length]).toEqual([3, 2]);
   });
 
   test.each([{}, DELETE_ROWS])(
