@@ -49,7 +49,7 @@ export class Erasures {
   }
 
   /**
-   * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the data directory has a byte of them:
+   * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the service has a byte of them:
    * long readers may delay it. It rejects if a view has halted. @throws CannotErase, StoreUnavailable; then nothing is erased
    */
   erase(user: string, nextTurn?: NextTurn): Promise<{ events: number; scrubbed: Promise<void> }> {
