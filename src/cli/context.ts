@@ -22,8 +22,8 @@ export type Context = {
 /** A logger that prints warnings for the user of a command. */
 export function loggerTo(print: (line: string) => void): Logger {
   const write = (line: string): void => {
-    const { msg, reason } = JSON.parse(line);
-    print(`${msg} (${reason})`);
+    const { msg, err, reason = err?.message } = JSON.parse(line);
+    print(reason === undefined ? msg : `${msg} (${reason})`);
   };
   return pino({ level: 'warn' }, { write });
 }

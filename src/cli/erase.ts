@@ -43,9 +43,7 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
   }
   const { events, scrubbed } = await new Erasures({ store, followers, dataDir, now, signal }).erase(user);
   await scrubbed.catch(({ message }: Error) => {
-    throw new Error(
-      `erased ${events} events, but files may have their bytes until the next start: ${message}`,
-    );
+    throw new Error(`erased ${events} events, but files may have bytes of erased events: ${message}`);
   });
   await write(output, `erased ${events} events\n`);
 }
