@@ -8,7 +8,7 @@ import { API_ERRORS } from './errors.ts';
 import { isUser, USER_RULE } from './plants/user.ts';
 import { ERASE_SCOPE } from './tokens.ts';
 
-/** How long a response waits for readers of old pages, such as `verify` and `backup`. */
+/** How long a response waits for the scrub, which readers of old pages such as `verify` and `backup` delay. */
 const SCRUB_TIMEOUT_MS = 5_000;
 
 const User = Type.Refine(
@@ -27,7 +27,7 @@ export const Erased = Type.Object(
     events: Type.Integer({ description: 'The number of events that this request has erased.' }),
     scrubbed: Type.Boolean({
       description:
-        'Whether no file of the service has a byte of them. If false, readers such as `verify` or `backup` need old data: the service goes on when they end, also after a restart.',
+        'Whether no file of the service has a byte of them. If false, a reader such as `verify` or `backup` needs old data, or a view has halted: the service goes on when that ends, also after a restart.',
     }),
   },
   { $id: 'Erased', description: 'What was erased.' },

@@ -1,6 +1,6 @@
 import { canErase, type EventStore, eraseStreams } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
-import { backOff, type NextTurn, sleep } from '@event-sourced/event-log/time';
+import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
 import { leafOf } from '@event-sourced/transparency-log/entries';
 import { merkleTreeFile } from '@event-sourced/transparency-log/view';
@@ -34,23 +34,27 @@ export function removeAllDrafts(dataDir: string): boolean {
 export class Erasures {
   readonly #deps: Dependencies;
   #last: Promise<unknown> = Promise.resolve();
-  /** The scrubs that have not ended, or that cannot end, since a view has halted. */
+  /** The scrubs that have not ended, and those that have failed. */
   #unscrubbed = 0;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
   }
 
-  /** Whether no file has bytes of erased events, as far as this process knows. */
+  /** Whether no file has bytes of erased events. */
   get isScrubbed(): boolean {
-    const { store, followers } = this.#deps;
-    const areScrubbed = followers.every(({ view }) => !view.isUnscrubbed);
-    return this.#unscrubbed === 0 && store.scrubbing === undefined && areScrubbed;
+    return this.#unscrubbed === 0;
+  }
+
+  /** Goes on with what earlier processes have erased. Call it once, at the start. */
+  resume(): void {
+    if (canErase(this.#deps.store)) this.#scrub();
   }
 
   /**
    * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the service has a byte of them:
-   * long readers may delay it. It rejects if a view has halted. @throws CannotErase, StoreUnavailable; then nothing is erased
+   * long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
+   * StoreUnavailable; then nothing is erased
    */
   erase(user: string, nextTurn?: NextTurn): Promise<{ events: number; scrubbed: Promise<void> }> {
     const erasure = this.#last.then(() => this.#erase(user, nextTurn));
@@ -68,27 +72,35 @@ export class Erasures {
       now,
       nextTurn,
     });
+    return { events, scrubbed: this.#scrub() };
+  }
+
+  #scrub(): Promise<void> {
     this.#unscrubbed++;
-    const scrubbed = this.#scrub();
+    const scrubbed = this.#scrubFiles();
     scrubbed.then(
       () => this.#unscrubbed--,
       () => {}, // the files are not scrubbed
     );
-    return { events, scrubbed };
+    return scrubbed;
   }
 
-  async #scrub(): Promise<void> {
-    const { store, followers, dataDir, signal } = this.#deps;
+  async #scrubFiles(): Promise<void> {
+    const { store, dataDir, signal } = this.#deps;
     const end = await store.lastPosition();
-    await Promise.all(followers.map((follower) => follower.reached(end)));
+    const reaching = Promise.allSettled(this.#deps.followers.map((follower) => follower.reached(end)));
+    const reached = await unlessAborted(reaching, signal);
+    const followers = this.#deps.followers.filter((_, i) => reached?.[i]?.status === 'fulfilled');
     for (let attempts = 1; ; attempts++) {
       signal.throwIfAborted();
-      await store.scrubbing;
-      for (const follower of followers) await follower.scrubbing;
+      const scrubbing = [store.scrubbing, ...followers.map((follower) => follower.scrubbing)];
+      await unlessAborted(Promise.all(scrubbing), signal);
       // Drafts that are still in use may be of processes that began before the erasure.
       const isScrubbed = store.scrubbing === undefined && followers.every(({ view }) => !view.isUnscrubbed);
-      if (isScrubbed && removeAllDrafts(dataDir)) return;
+      if (isScrubbed && removeAllDrafts(dataDir)) break;
       await sleep(backOff(attempts, MAX_DELAY_MS), signal);
     }
+    const halted = this.#deps.followers.find((follower) => !followers.includes(follower));
+    if (halted) throw new Error(`${halted.notReady}; SKIP_EVENTS skips the event`);
   }
 }

@@ -115,6 +115,7 @@ export async function startService(
     now,
     signal: closing.signal,
   });
+  erasures.resume();
   const app = await buildApp({
     ...config,
     store,

@@ -2,13 +2,18 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type EventStore, START } from '@event-sourced/event-log';
+import { lockDraft } from '@event-sourced/event-log/disk';
+import { type Follower, ViewBehind } from '@event-sourced/event-log/views';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
-import { runCli, succeeded } from '../support/cli.ts';
+import { Erasures } from '../../src/erasures.ts';
+import { runCli, startCli, succeeded } from '../support/cli.ts';
 import { listed } from '../support/eventStoreDbService.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
@@ -33,8 +38,25 @@ async function scrubbed(service: Service, user: string): Promise<unknown> {
   return first.events;
 }
 
+const unscrubbedOf = async ({ metricsUrl }: Service): Promise<string | undefined> =>
+  /^plant_store_unscrubbed (\d)$/m.exec(await (await fetch(`${metricsUrl}`)).text())?.[1];
+
 async function plantsOf(service: Service, user: string, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await service.as(user).create(i, { name: `herb of ${user}` });
+}
+
+const INVALID_ID = '00000000-0000-7000-8000-000000000009';
+
+/** A directory with a plant of alice, in the view too, and then an event on which the view halts. */
+async function dirWithInvalidEvent(): Promise<string> {
+  const service = await startService();
+  await plantsOf(service, 'alice', 1);
+  await service.close();
+  using db = new DatabaseSync(join(service.dir, 'log.db'));
+  db.exec(
+    `INSERT INTO events SELECT NULL, '${INVALID_ID}', 'plant-bob/1', 0, type, '{}', metadata, recorded_at FROM events`,
+  );
+  return service.dir;
 }
 
 describe('POST /erasures', () => {
@@ -168,9 +190,8 @@ describe('POST /erasures', () => {
   test('is scrubbed: false while a reader needs old pages; a metric says so until it is done', async () => {
     const service = await startService({ METRICS_PORT: '0' });
     await plantsOf(service, 'alice', 1);
-    const unscrubbed = async (): Promise<string | undefined> =>
-      /^plant_store_unscrubbed (\d)$/m.exec(await (await fetch(`${service.metricsUrl}`)).text())?.[1];
-    expect(await unscrubbed()).toBe('0');
+    const unscrubbed = () => unscrubbedOf(service);
+    await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 300_000);
     const reader = new DatabaseSync(join(service.dir, 'log.db'), { readOnly: true });
     reader.exec('BEGIN; SELECT * FROM events');
     expect(await erased(service, 'alice')).toEqual({ events: 1, scrubbed: false });
@@ -197,26 +218,93 @@ describe('POST /erasures', () => {
     expect(existsSync(join(dir, 'verify-report', 'report.txt'))).toBe(true);
   });
 
+  test('goes on at a start with a draft that is in use', async () => {
+    const dir = tempDir();
+    const draft = join(dir, 'verify-aBc123');
+    await mkdir(draft);
+    await writeFile(join(draft, 'plantsByUser.db'), 'alice');
+    const lock = lockDraft(draft);
+    const service = await startService({ DATA_DIR: dir, METRICS_PORT: '0' });
+    await plantsOf(service, 'bob', 1);
+    expect(await listed(service.as('bob'))).toHaveLength(1); // the view has caught up
+    expect(await unscrubbedOf(service)).toBe('1');
+    lock[Symbol.dispose]();
+    await vi.waitFor(async () => expect(await unscrubbedOf(service)).toBe('0'), 300_000);
+    expect(filesWith(dir, 'alice')).toEqual([]);
+  }, 60_000);
+
   test('while a view has halted erases the log, and is scrubbed: false', async () => {
-    const service = await startService();
-    await plantsOf(service, 'alice', 1);
-    await service.close();
-    const dir = service.dir;
-    {
-      using db = new DatabaseSync(join(dir, 'log.db'));
-      db.exec(`INSERT INTO events SELECT NULL, '00000000-0000-7000-8000-000000000009', 'plant-bob/1', 0, type, '{}',
-        metadata, recorded_at FROM events`);
-    }
+    const dir = await dirWithInvalidEvent();
     const halted = await startService({ DATA_DIR: dir });
     await vi.waitFor(() => expect(JSON.stringify(halted.log())).toContain('projection halted'), 300_000);
     expect(await erased(halted, 'alice')).toEqual({ events: 1, scrubbed: false });
+    await vi.waitFor(() => expect(filesWith(dir, 'alice')).toEqual(['view.db']), 300_000);
     await halted.close();
-    const skipping = await startService({
-      DATA_DIR: dir,
-      SKIP_EVENTS: '00000000-0000-7000-8000-000000000009',
-    });
+    const restarted = await startService({ DATA_DIR: dir, METRICS_PORT: '0' });
+    await vi.waitFor(() => expect(JSON.stringify(restarted.log())).toContain('projection halted'), 300_000);
+    expect(await unscrubbedOf(restarted)).toBe('1');
+    await restarted.close();
+    const skipping = await startService({ DATA_DIR: dir, SKIP_EVENTS: INVALID_ID });
     expect(await scrubbed(skipping, 'alice')).toBe(0);
     expect(filesWith(dir, 'alice')).toEqual([]);
+  });
+
+  test('by the command names the event on which a view has halted', async () => {
+    const dir = await dirWithInvalidEvent();
+    const problem = `event ${INVALID_ID} at position 2 is not a valid PlantCreated`;
+    expect(await runCli(['erase', 'alice', '--yes'], { DATA_DIR: dir })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `projection halted on an invalid event; SKIP_EVENTS=${INVALID_ID} skips it (${problem})
+erased 1 events, but files may have bytes of erased events: plantsByUser has halted: ${problem}; SKIP_EVENTS skips the event
+`,
+    });
+    const skipping = { DATA_DIR: dir, SKIP_EVENTS: INVALID_ID };
+    expect(await runCli(['erase', 'alice', '--yes'], skipping)).toEqual({
+      code: 0,
+      stdout: 'erased 0 events\n',
+      stderr: 'event skipped\n',
+    });
+    expect(filesWith(dir, 'alice')).toEqual([]);
+  });
+
+  test('by the command can be stopped while a reader needs old pages', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 1);
+    await service.close();
+    using reader = new DatabaseSync(join(service.dir, 'log.db'), { readOnly: true });
+    reader.exec('BEGIN; SELECT * FROM events');
+    const erasing = startCli(['erase', 'alice', '--yes'], { DATA_DIR: service.dir });
+    await vi.waitFor(() => expect(service.events().at(-1)?.type).toBe('EventsErased'), 300_000);
+    erasing.stop();
+    expect(await erasing.ended).toMatchObject({ code: null, stdout: '' });
+  });
+
+  test('waits for the scrub of the log when a view has halted', async () => {
+    const scrubbing = Promise.withResolvers<void>();
+    const lastPosition = async () => START;
+    const readAll = async () => ({ events: [], position: START, isEnd: true });
+    const store = { erase: async () => {}, forHashing: { lastPosition, readAll }, logId: async () => 'm' };
+    const fakeStore: object = { ...store, lastPosition, scrubbing: scrubbing.promise };
+    const view = { isUnscrubbed: true };
+    const reached = () => Promise.reject(new ViewBehind('unavailable'));
+    const follower = { view, reached, notReady: 'plantsByUser has halted' };
+    const erasures = new Erasures({
+      store: fakeStore as EventStore,
+      followers: [follower as unknown as Follower],
+      dataDir: tempDir(),
+      now: () => new Date(),
+      signal: new AbortController().signal,
+    });
+    const { scrubbed } = await erasures.erase('alice');
+    let isSettled = false;
+    scrubbed.catch(() => {}).finally(() => (isSettled = true));
+    for (let i = 0; i < 10; i++) await nextTurn();
+    expect(isSettled).toBe(false);
+    Object.assign(fakeStore, { scrubbing: undefined });
+    scrubbing.resolve();
+    await expect(scrubbed).rejects.toThrow('plantsByUser has halted; SKIP_EVENTS skips the event');
+    expect(erasures.isScrubbed).toBe(false);
   });
 
   test('with a log in EventStoreDB is 50101, and erases nothing', async () => {
