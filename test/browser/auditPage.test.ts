@@ -431,6 +431,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await page.focus('[type="range"]');
       await page.keyboard.press(key);
       await click(page, '#point-in-time .primary');
+      await page.waitForSelector('#point-in-time .results:not([inert])');
       await becomes(page, '.when', [text]);
       expect(page.url()).toContain(encodeURIComponent(times[key === 'ArrowLeft' ? 0 : 1] ?? ''));
     }

@@ -38,9 +38,9 @@ export class PointInTime extends Screen {
       const query = this.query();
       const user = query.get('user');
       const at = query.get('at');
-      await this.#showErased(signal);
-      if (user === null) return await this.#showUsers(signal);
-      this.#changes = await this.#read(user, signal);
+      const erased = this.#showErased(signal);
+      if (user === null) return void (await Promise.all([this.#showUsers(signal), erased]));
+      [this.#changes] = await Promise.all([this.#read(user, signal), erased]);
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
       this.#times = [...times].sort((a, b) => a - b);
       const [first = 0] = this.#times;
