@@ -148,7 +148,7 @@ describe('POST /erasures', () => {
     expect([code, filesWith(service.dir, last)]).toEqual([0, []]);
     const verified = await runCli(['verify'], { DATA_DIR: service.dir, MERKLE_TREE: 'on' });
     expect(verified).toMatchObject({ code: 0, stderr: '' });
-  }, 60_000);
+  }, 300_000);
 
   test('requires the scope erase: 40301', async () => {
     const service = await startService();
@@ -200,7 +200,7 @@ describe('POST /erasures', () => {
     reader.close();
     await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 300_000);
     expect(filesWith(service.dir, 'alice')).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   test('removes drafts of processes that were killed', async () => {
     const dir = tempDir();
@@ -231,7 +231,7 @@ describe('POST /erasures', () => {
     lock[Symbol.dispose]();
     await vi.waitFor(async () => expect(await unscrubbedOf(service)).toBe('0'), 300_000);
     expect(filesWith(dir, 'alice')).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   test('while a view has halted erases the log, and is scrubbed: false', async () => {
     const dir = await dirWithInvalidEvent();
