@@ -109,7 +109,7 @@ describe('erasing streams', () => {
 
   test('removes them from a large log, of which only the indexes are rewritten', async () => {
     const user = "format('gardener%04d', (id * 7919) % 997)"; // streams in no order, so that pages are split
-    const { dir, store } = await openStore(logWith({ events: 300_000, user }));
+    const { dir, store } = await openStore(logWith({ events: 60_000, user }));
     const users = Array.from({ length: 997 }, (_, n) => `gardener${String(n).padStart(4, '0')}`);
     const erased = users.filter((_, n) => n % 2 === 1);
     const has = (stream: string): boolean => erased.some((name) => stream.startsWith(`plant-${name}/`));
