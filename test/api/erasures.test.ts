@@ -262,11 +262,9 @@ describe('POST /erasures', () => {
       `erased 1 events, but files may have bytes of erased events: plantsByUser has halted: ${problem}; SKIP_EVENTS skips the event`,
     );
     const skipping = { DATA_DIR: dir, SKIP_EVENTS: INVALID_ID };
-    expect(await runCli(['erase', 'alice', '--yes'], skipping)).toEqual({
-      code: 0,
-      stdout: 'erased 0 events\n',
-      stderr: 'event skipped\n',
-    });
+    const skipped = await runCli(['erase', 'alice', '--yes'], skipping);
+    expect(skipped).toMatchObject({ code: 0, stdout: 'erased 0 events\n' });
+    expect(skipped.stderr).toMatch(/^event skipped$/m);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
 
