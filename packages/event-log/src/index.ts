@@ -1,13 +1,5 @@
 export { canErase, type ErasableStore, eraseStreams } from './eraseStreams.ts';
-export {
-  type ErasedEvent,
-  type Erasure,
-  EVENT_ERASED,
-  EVENTS_ERASED,
-  leafOfStub,
-  parseErasure,
-  stubOf,
-} from './erasure.ts';
+export { EVENTS_ERASED, parseErasure } from './erasure.ts';
 export { newEventId, UUID } from './eventId.ts';
 export {
   type AppendOutcome,

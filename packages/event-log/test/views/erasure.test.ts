@@ -46,10 +46,10 @@ function erase(store: ErasableStore, list: string): Promise<number> {
   });
 }
 
-function followIn(dir: string, store: ErasableStore, more: object, withThread = true, skip = NONE) {
+function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {
   const checkpointer = new CheckpointThread();
   const view = new ToDoLists(join(dir, 'view.db'), withThread ? checkpointer : undefined, more);
-  const follower = new Follower({ store, view, skip });
+  const follower = new Follower({ store, view });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= follower.stop().then(async () => {

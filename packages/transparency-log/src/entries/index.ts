@@ -3,5 +3,4 @@ export { cloudEventLeaf, cloudEventLeafHash, hashedAttributes } from './cloudEve
 export { leafOf } from './leaf.ts';
 export { readEntries } from './readEntries.ts';
 export { issueReceipt, LogContradictsTree } from './receipt.ts';
-export { entryHash, erasedLeaf } from './stub.ts';
 export { type Verification, verifyLog } from './verify.ts';
