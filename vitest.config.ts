@@ -29,6 +29,7 @@ const INTEGRATION = [
   'test/api/*.test.ts',
   'test/cli/{copy,replay}.test.ts',
   'test/metrics/service.test.ts',
+  'test/tools/*.test.ts',
   'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
   'packages/transparency-log/test/cli/*.test.ts',
 ];

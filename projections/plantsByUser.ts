@@ -13,7 +13,7 @@ const PLANTS_BY_USER: ViewDefinition = {
   name: 'plantsByUser',
   title: 'plant list',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 8, // increment it when the same log gives different rows
+  version: 9, // increment it when the same log gives different rows
   cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
   table: 'plants',
   onErasure: 'deleteRows',

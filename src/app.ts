@@ -8,6 +8,7 @@ import {
   healthRoutes,
   httpServer,
   limitRate,
+  restrictScope,
   serveOpenapi,
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
@@ -22,13 +23,14 @@ import { plantRoutes } from './plantRoutes.ts';
 import { entityType } from './plants/entityType.ts';
 import { EXAMPLES } from './plants/examples.ts';
 import { isUser } from './plants/user.ts';
+import { AUDIT_SCOPE, ERASE_SCOPE, MONITOR_SCOPE } from './tokens.ts';
 
 const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
 const GUIDE = new URL('../docs/guide.md', import.meta.url);
 
 export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
   Partial<Pick<Config, 'maxConnections'>> &
-  Pick<AuditOptions, 'source' | 'transparency' | 'witnesses' | 'now' | 'metrics'> & {
+  Pick<AuditOptions, 'source' | 'transparency' | 'now' | 'metrics'> & {
     store: EventStore;
     views: Views;
     readYourWrites: ReadYourWrites;
@@ -72,6 +74,7 @@ export async function buildApp(deps: Dependencies) {
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });
+    restrictScope(secured, MONITOR_SCOPE, [AUDIT_SCOPE, ERASE_SCOPE]);
     if (rateLimit) limitRate(secured, rateLimit);
     const shared = { ...deps, fairQueue: new FairQueue() };
     await secured.register(plantRoutes, shared);

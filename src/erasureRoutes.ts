@@ -24,7 +24,14 @@ export const Erasure = Type.Object(
 
 export const Erased = Type.Object(
   {
-    events: Type.Integer({ description: 'The number of events that this request has erased.' }),
+    events: Type.Integer({
+      description:
+        'The number of events that this request has erased. 0: the user has no events now. The name may be misspelled, such as another Unicode form of an accent, a space at an end, or a letter of another alphabet; or the events were erased before. No one can tell which: the log has no names of erased users.',
+    }),
+    records: Type.Array(Type.Integer(), {
+      description:
+        'The indices in the tree, from 0, of the records of this erasure; `GET /proofs/erasures?index=` gives the receipt of each. Empty if nothing was erased.',
+    }),
     scrubbed: Type.Boolean({
       description:
         'Whether no file of the service has a byte of them. If false, a reader such as `verify` or `backup` needs old data, or a view has halted: the service goes on when that ends, also after a restart.',
@@ -52,12 +59,17 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         security: [{ bearer: [ERASE_SCOPE] }],
         summary: 'Erase all plants of a user for ever; idempotent',
         description:
-          'Overwrites the events that the user has now. Their hashes stay, so every checkpoint, proof and receipt made before stays valid. The log records the erasure without the name. Backups made before are erased when they are continued. What the user creates later is not erased.',
+          'Overwrites the events that the user has now. The log consists of digests, which stay: so every checkpoint, proof and receipt made before stays valid. The log records the erasure without the name. Backups made before still have the events. What the user creates later is not erased. Nothing is erased if an event is not the one in the Merkle tree, or the tree contradicts the last signed checkpoint.',
         body: Erasure,
         response: {
           200: {
             description: 'What was erased; nothing, if the user has no events.',
-            content: { 'application/json': { schema: Erased, example: { events: 12, scrubbed: true } } },
+            content: {
+              'application/json': {
+                schema: Erased,
+                example: { events: 12, records: [81], scrubbed: true },
+              },
+            },
           },
         },
         errors: [
@@ -66,12 +78,16 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
           API_ERRORS.insufficientScope,
           API_ERRORS.bodyTooLarge,
           API_ERRORS.unsupportedMediaType,
+          API_ERRORS.erasureRefused,
           API_ERRORS.cannotErase,
+          API_ERRORS.erasureNeedsTree,
+          API_ERRORS.viewBehind,
+          API_ERRORS.checkpointFileUnusable,
         ],
       },
     },
     async ({ user, body }) => {
-      const { events, scrubbed } = await erasures.erase(body.user, (share) => fairQueue.next(user, share));
+      const { scrubbed, ...erased } = await erasures.erase(body.user, (share) => fairQueue.next(user, share));
       const isScrubbed = await unlessLater(
         SCRUB_TIMEOUT_MS,
         scrubbed.then(
@@ -79,7 +95,7 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
           () => false,
         ),
       );
-      return { events, scrubbed: isScrubbed ?? false };
+      return { ...erased, scrubbed: isScrubbed ?? false };
     },
   );
 };

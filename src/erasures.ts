@@ -1,9 +1,9 @@
-import { canErase, type EventStore, eraseStreams } from '@event-sourced/event-log';
+import { canErase, type EventStore } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
-import { leafOf } from '@event-sourced/transparency-log/entries';
-import { merkleTreeFile } from '@event-sourced/transparency-log/view';
+import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
+import { type MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { VIEWS } from '../projections/views.ts';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
 
@@ -12,9 +12,17 @@ export class CannotErase extends Error {
   override readonly name = 'CannotErase';
 }
 
+/** Erasing requires the Merkle tree, which is switched off. */
+export class ErasureNeedsTree extends Error {
+  override readonly name = 'ErasureNeedsTree';
+}
+
 type Dependencies = {
   store: EventStore;
   followers: readonly Follower[];
+  /** The Merkle tree, which is one of the followers; `assertTreeExtends` resolves if it extends the last signed checkpoint. */
+  tree?: { tree: Follower<MerkleTreeView>; assertTreeExtends: () => Promise<void> } | undefined;
+  onRefused?: (() => void) | undefined;
   dataDir: string;
   now: () => Date;
   /** Ends the waiting for readers. */
@@ -54,25 +62,26 @@ export class Erasures {
   /**
    * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the service has a byte of them:
    * long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
-   * StoreUnavailable; then nothing is erased
+   * ErasureNeedsTree, ErasureRefused, ViewBehind, StoreUnavailable; then nothing is erased
    */
-  erase(user: string, nextTurn?: NextTurn): Promise<{ events: number; scrubbed: Promise<void> }> {
+  erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {
     const erasure = this.#last.then(() => this.#erase(user, nextTurn));
     this.#last = erasure.catch(() => {});
     return erasure;
   }
 
   async #erase(user: string, nextTurn?: NextTurn) {
-    const { store, now } = this.#deps;
+    const { store, tree, now, onRefused } = this.#deps;
     if (!canErase(store)) throw new CannotErase('the event store cannot overwrite events');
-    const events = await eraseStreams(store, {
-      streams: plantStreamsOf(user),
-      prefix: PLANT_STREAM_PREFIX,
-      leafOf,
-      now,
-      nextTurn,
-    });
-    return { events, scrubbed: this.#scrub() };
+    if (!tree) throw new ErasureNeedsTree('the Merkle tree is switched off');
+    const streams = { streams: plantStreamsOf(user), prefix: PLANT_STREAM_PREFIX };
+    try {
+      const erased = await eraseStreams(store, { ...streams, ...tree, now, nextTurn });
+      return { ...erased, scrubbed: this.#scrub() };
+    } catch (error) {
+      if (error instanceof ErasureRefused) onRefused?.();
+      throw error;
+    }
   }
 
   #scrub(): Promise<void> {

@@ -1,7 +1,8 @@
 import { auditErrors } from '@event-sourced/audit';
 import { LogReplaced, StoreUnavailable } from '@event-sourced/event-log';
 import { entry, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
-import { CannotErase } from './erasures.ts';
+import { ErasureRefused } from '@event-sourced/transparency-log/erasure';
+import { CannotErase, ErasureNeedsTree } from './erasures.ts';
 import { PlantIdTaken } from './plants/createPlant.ts';
 
 /** The maximum number of lists in flight per user. Each holds about a page in memory until its client has read it. */
@@ -19,6 +20,15 @@ export const API_ERRORS = {
     causes: [CannotErase],
     message:
       'The log is in EventStoreDB, from which the service cannot erase; docs/eventstoredb.md has the way of its administrators.',
+  }),
+  erasureRefused: entry(50003, 'an event to erase is not the one that the log has signed', {
+    causes: [ErasureRefused],
+    message:
+      'An event of the user is not the one in the Merkle tree, or the tree contradicts the last signed checkpoint. Nothing was erased. The service has logged it for its operators.',
+  }),
+  erasureNeedsTree: entry(50102, 'erasing over HTTP requires the Merkle tree', {
+    causes: [ErasureNeedsTree],
+    message: 'With MERKLE_TREE=off, only `bin/plant-store erase` erases, while the service is stopped.',
   }),
   tooManyLists: tooManyInFlight({ kind: 'lists', max: MAX_LISTS_IN_FLIGHT }),
   storeUnavailable: entry(50301, 'the event store is unavailable; retry', {

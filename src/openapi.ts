@@ -8,7 +8,7 @@ import { ListedPlant, NewPlant, Plant } from './plantRoutes.ts';
 export const API: ApiDescription = {
   info: {
     title: 'Plant store API',
-    version: '1.0.0',
+    version: '2.0.0',
     description:
       'Create plants, and list your own. The `audit` operations replay and verify the log of all users; [the audit page](audit) uses them. Every request can be repeated safely.',
     contact: { name: 'The maintainers of the plant store' },

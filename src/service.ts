@@ -1,11 +1,17 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { auditMetrics, type Transparency } from '@event-sourced/audit';
 import { type EventLog, newEventId, START } from '@event-sourced/event-log';
 import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { freeAddress } from '@event-sourced/event-log/process';
 import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
-import { CheckpointSigner, loadLogKey } from '@event-sourced/transparency-log/signer';
+import {
+  CheckpointFiles,
+  Checkpoints,
+  type LogKey,
+  loadLogKey,
+} from '@event-sourced/transparency-log/signer';
 import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
 import { openViews } from '../projections/views.ts';
@@ -58,7 +64,7 @@ export async function startService(
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
   removeAllDrafts(config.dataDir);
   const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
-  const signer = config.merkleTree ? openSigner(config, logger) : undefined;
+  const logKey = config.merkleTree ? openLogKey(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
   const checkpointer = resources.adopt(new CheckpointThread(), (thread) => thread.close());
@@ -92,8 +98,16 @@ export async function startService(
     if (isCatchingUp && !config.eventStoreDb) await sleep(TREE_PAUSE_MS);
   };
   const tree =
-    signer && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, beforePiece });
+    logKey && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, beforePiece });
   const all = tree ? [...followers, tree] : followers;
+
+  const observer = metrics && auditMetrics(metrics, tree);
+  let transparency: Transparency | undefined;
+  if (tree && logKey) {
+    const checkpoints = new Checkpoints({ ...config, tree, logKey, logger, observer });
+    resources.defer(() => checkpoints.close());
+    transparency = { tree, checkpoints, verifierKey: logKey.verifierKey };
+  }
 
   let metricsUrl: string | undefined;
   if (metrics && config.metrics) {
@@ -111,6 +125,11 @@ export async function startService(
   const erasures = new Erasures({
     store,
     followers: all,
+    tree: transparency && {
+      tree: transparency.tree,
+      assertTreeExtends: () => (transparency as Transparency).checkpoints.assertTreeExtends(),
+    },
+    onRefused: metrics?.onErasureRefused,
     dataDir: config.dataDir,
     now,
     signal: closing.signal,
@@ -123,7 +142,7 @@ export async function startService(
     readYourWrites: new ReadYourWrites(followers),
     followers,
     erasures,
-    transparency: tree && signer && { tree, signer },
+    transparency,
     verifyToken,
     logger,
     now,
@@ -161,14 +180,15 @@ async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T>
   }
 }
 
-/** Opens the signer of checkpoints. The first start creates its key. @throws Error if the key cannot be used */
-function openSigner(config: Config, logger: FastifyBaseLogger): CheckpointSigner {
-  const signer = new CheckpointSigner(loadLogKey(config), config.dataDir);
-  const histories = signer.earlierHistories();
+/** Opens the key of the log; the first start creates it. @throws Error if it cannot be used */
+function openLogKey(config: Config, logger: FastifyBaseLogger): LogKey {
+  const logKey = loadLogKey(config);
+  const files = new CheckpointFiles(logKey.verifierKey, config.dataDir);
+  const histories = files.earlierHistories();
   if (histories.length > 0)
     logger.warn(
-      { file: signer.file, histories },
+      { file: files.signedFile, histories },
       'the key or the origin of the log has changed; its checkpoints start again',
     );
-  return signer;
+  return logKey;
 }

@@ -59,6 +59,10 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     'event_store_subscription_drops_total',
     'Dropped subscriptions to EventStoreDB.',
   );
+  readonly #erasuresRefused = this.counter(
+    'erasures_refused_total',
+    'Erasures that were refused: an event is not the one in the Merkle tree, or the tree contradicts a checkpoint.',
+  );
   readonly #viewReady = this.gauge('view_ready', '1 if the view can be read.', ['view']);
   readonly #lagEvents = this.gauge('view_lag_events', 'Events of the log that the view has not applied.', [
     'view',
@@ -89,6 +93,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   onReconnect = () => this.#reconnections.inc();
   onLeaderChange = () => this.#leaderChanges.inc();
   onSubscriptionDropped = () => this.#subscriptionDrops.inc();
+  onErasureRefused = () => this.#erasuresRefused.inc();
 
   /** Returns a function that measures and reads all metrics. Unknown metrics have no value. */
   reader(sources: Sources): Metrics['read'] {

@@ -55,8 +55,10 @@ export function createVerifier(
 
 /** The scope that erasures require. */
 export const ERASE_SCOPE = 'erase';
-/** The scopes: `audit` is that of the routes for auditors. */
-export const SCOPES = ['audit', ERASE_SCOPE];
+/** The scopes of the routes for auditors. A token with `monitor` alone reads the tree only, which has no content. */
+export const AUDIT_SCOPE = 'audit';
+export const MONITOR_SCOPE = 'monitor';
+export const SCOPES = [AUDIT_SCOPE, ERASE_SCOPE, MONITOR_SCOPE];
 
 /** Issues a token for a user, signed with the service's own key. Creates the key if it does not exist, then `isNewKey`. */
 export async function issueOwnToken(

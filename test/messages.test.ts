@@ -23,9 +23,7 @@ function argumentsAt(index: number): string {
 
 /** The last text among the arguments of each call that writes a log line, up to its first value or semicolon. */
 function messages(): string[] {
-  const calls = SOURCES.matchAll(
-    /(?:\b(?:logger|log)(?:\.(?:fatal|error|warn|info)|\[[^\]]*\])|\bdie|#refuse)\(/g,
-  );
+  const calls = SOURCES.matchAll(/(?:\b(?:logger|log)(?:\.(?:fatal|error|warn|info)|\[[^\]]*\])|\bdie)\(/g);
   const literals = Array.from(calls, ({ 0: call, index }) =>
     [...argumentsAt(index + call.length).matchAll(/'([^']*)'|`([^`]*)`/g)].at(-1),
   );

@@ -1,69 +1,105 @@
 #!/usr/bin/env python3
-"""Computes SIZE:ROOT, the Merkle root, of the events on standard input.
+"""Computes SIZE:ROOT, the Merkle root, of the events on standard input, and checks what is erased.
 
 The input has one event per line, as `bin/plant-store replay` and `GET /events` print them.
-With SIZE, the root is that of the first SIZE events: those of a checkpoint.
-An erased event has its leaf hash instead. A later event of type EventsErased must be the record of it.
-It computes the root of events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
+With SIZE, later lines are ignored: the root is that of the first SIZE events, those of a checkpoint.
+A later record must name each erased event, and a record may name nothing else.
+It reads events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
 """
 import argparse
 import hashlib
 import itertools
 import json
+import re
 import sys
+import uuid
+
+AGAIN = "fetch the checkpoint and the events again; if that changes nothing, an event may be hidden"
 
 
 def sha256(data):
     return hashlib.sha256(data).digest()
 
 
-def leaf_hash(event):
-    if "erased" in event:
-        return bytes.fromhex(event["erased"])
-    leaf = {
+def canonical(value):
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def text_of(event):
+    return canonical({
         "data": event["data"],
         "id": event["id"],
         "metadata": json.loads(event["metadata"]),
         "revision": event["revision"],
         "stream": event["subject"],
         "type": event["type"],
-    }
-    text = json.dumps(leaf, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return sha256(b"\0" + text.encode())
+    })
 
 
-def events(lines):
-    for number, line in enumerate(lines, 1):
+def entry_of(digest, type_):
+    return sha256(canonical({"sha256": digest, "type": type_}))
+
+
+def stub_entry(line):
+    """The entry of an erased event, from which its line must follow."""
+    digest, type_ = line["data"]["sha256"], line["data"]["type"]
+    entry = entry_of(digest, type_)
+    bits = bytearray(entry[:16])
+    bits[6], bits[8] = bits[6] & 15 | 0x80, bits[8] & 63 | 0x80
+    id_ = str(uuid.UUID(bytes=bytes(bits)))
+    is_stub = (
+        line["data"] == {"sha256": digest, "type": type_}
+        and re.fullmatch("[0-9a-f]{64}", digest) and isinstance(type_, str)
+        and [line["type"], line["revision"], line["id"], line["erased"]] == ["EventErased", "0", id_, entry.hex()]
+        and re.fullmatch(f"[^/]*erased-{id_}", line["subject"])
+    )
+    if not is_stub:
+        raise ValueError
+    return entry
+
+
+def names_of(data, index):
+    """The indices of the events that a record names, or None if it is no record."""
+    names = data["erased"] if isinstance(data, dict) and list(data) == ["erased"] else None
+    if not isinstance(names, list) or not 1 <= len(names) <= 10_000 or not all(type(name) is int for name in names):
+        return None
+    return names if all(a < b for a, b in zip([-1, *names], [*names, index])) else None
+
+
+def entries(lines, erased):
+    """The entries of the lines. Checks the rules for erased events; `erased` gets their number and that of the records."""
+    stubs, unnamed = set(), set()
+    for index, line in enumerate(lines):
         try:
             event = json.loads(line)
-            yield event, leaf_hash(event)
-        except (ValueError, KeyError, TypeError):
-            sys.exit(f"line {number} is not an event of this service, but: {line[:200].decode(errors='replace')!r}")
+            is_stub = "erased" in event
+            entry = stub_entry(event) if is_stub else entry_of(sha256(text_of(event)).hex(), event["type"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            sys.exit(f"line {index + 1} is not an event of this service, but: {line[:200].decode(errors='replace')!r}")
+        if is_stub:
+            if event["data"]["type"] == "EventsErased":
+                sys.exit(f"line {index + 1} is the stub of a record: the record of an erasure was erased")
+            stubs.add(index)
+            unnamed.add(index)
+        elif event["type"] == "EventsErased":
+            names = names_of(event["data"], index)
+            if names is None:
+                sys.exit(f"line {index + 1} is a false record: {json.dumps(event['data'])[:200]}")
+            for name in names:
+                if name not in stubs:
+                    sys.exit(f"line {index + 1} names line {name + 1} as erased, which is not: {AGAIN}")
+            unnamed.difference_update(names)
+            erased["records"] += 1
+        yield entry
+    erased["events"] = len(stubs)
+    if unnamed:
+        sys.exit(f"line {min(unnamed) + 1} is erased, and no later line is the record of it: {AGAIN}")
 
 
-def named_by(event):
-    try:
-        return [erased["leaf"] for erased in event["data"]["events"]] if event["type"] == "EventsErased" else []
-    except (KeyError, TypeError):
-        return []  # another program wrote it
-
-
-def checked_for_records(events):
-    stubs = {}  # the erased events without a record so far: their lines by their hashes
-    for number, (event, leaf) in enumerate(events, 1):
-        if "erased" in event:
-            stubs[leaf.hex()] = number
-        for leaf_of_stub in named_by(event):
-            stubs.pop(leaf_of_stub, None)
-        yield leaf
-    if stubs:
-        sys.exit(f"line {min(stubs.values())} is an erased event, and no later line is the record of it; read the events again, to their end")
-
-
-def tree_head(leaves):
+def tree_head(entries):
     size, trees = 0, []  # the roots of the perfect subtrees, the largest first
-    for node in leaves:
-        rest = size
+    for entry in entries:
+        node, rest = sha256(b"\0" + entry), size
         while rest % 2:
             node, rest = sha256(b"\1" + trees.pop() + node), rest // 2
         trees.append(node)
@@ -75,12 +111,16 @@ def tree_head(leaves):
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("size", metavar="SIZE", type=int, nargs="?", help="the number of events; by default all")
+parser.add_argument("size", metavar="SIZE", nargs="?", help="the number of events; by default all")
 expected = parser.parse_args().size
-leaves = checked_for_records(events(sys.stdin.buffer))
-size, root = tree_head(itertools.islice(leaves, expected))
-for _ in leaves:  # the record of an erased event may follow
-    pass
-if expected not in (None, size):
-    sys.exit(f"the input has {size} events, fewer than {expected}")
+if expected is not None and not re.fullmatch("[0-9]{1,15}", expected):
+    parser.error(f"SIZE must be a number of events, such as 7, but is {expected[:200]!r}; the checkpoint may be an error")
+limit = None if expected is None else int(expected)
+erased = {"events": 0, "records": 0}
+size, root = tree_head(entries(itertools.islice(sys.stdin.buffer, limit), erased))
+if limit not in (None, size):
+    sys.exit(f"the input has {size} events, fewer than {limit}")
+if erased["events"]:
+    counts = [f"{count} {kind[: -1 if count == 1 else None]}" for kind, count in erased.items()]
+    print(f"erased: {', '.join(counts)}", file=sys.stderr)
 print(f"{size}:{root.hex()}")

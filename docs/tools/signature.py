@@ -19,27 +19,34 @@ def refuse(expected, got):
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("key", metavar="KEY", help="the log's verifier key, NAME+ID+KEY")
-verifier_key = parser.parse_args().key.split("+", 2)
-if len(verifier_key) < 3:
-    parser.error("KEY must be NAME+ID+KEY")
-name, key_id, key = verifier_key
-
-sys.excepthook = lambda kind, error, trace: print(f"malformed input: {error}", file=sys.stderr)
+verifier_key = parser.parse_args().key
 for name_of_file in ("signed.bin", "signature.bin", "key.der"):
     pathlib.Path(name_of_file).unlink(missing_ok=True)  # OpenSSL must not verify those of an earlier run
-note = sys.stdin.read().replace("\r\n", "\n")
-*_, text, signatures = ["", *note.split("\n\n")]
-if len(text.split("\n")) < 3 or not signatures.startswith("\u2014 "):
+try:
+    name, key_id, key = verifier_key.strip().split("+", 2)
+    key = base64.b64decode(key, validate=True)
+    if len(key) != 33:
+        raise ValueError
+except ValueError:
+    parser.error(f"KEY must be NAME+ID+KEY, as log-key prints it, but is {verifier_key[:200]!r}")
+
+note = sys.stdin.buffer.read().decode(errors="replace").replace("\r\n", "\n")
+try:
+    text, signatures = note.split("\n\n")[-2:]
+    _, size, root = text.split("\n")[:3]
+    size, root = int(size), base64.b64decode(root).hex()
+    signed = {}
+    for _, signer, signature in [line.split(" ") for line in signatures.strip().split("\n")]:
+        signature = base64.b64decode(signature)
+        signed[f"{signer}+{signature[:4].hex()}"] = signature
+except ValueError:
     refuse("a checkpoint", note)
-line = next((line for line in signatures.split("\n") if line.startswith(f"\u2014 {name} ")), None)
-signature = base64.b64decode(line.split(" ")[2]) if line else b""
-if signature[:4].hex() != key_id:
-    sys.exit("another key has signed it")
-_, size, root = text.split("\n")[:3]
+if f"{name}+{key_id}" not in signed:
+    sys.exit(f"another key has signed it: not {name}+{key_id}, but {', '.join(signed)}")
 with open("signed.bin", "wb") as file:
     file.write(text.encode() + b"\n")
 with open("signature.bin", "wb") as file:
-    file.write(signature[4:])
+    file.write(signed[f"{name}+{key_id}"][4:])
 with open("key.der", "wb") as file:
-    file.write(PUBLIC_KEY_HEADER + base64.b64decode(key)[1:])
-print(f"{size}:{base64.b64decode(root).hex()}")
+    file.write(PUBLIC_KEY_HEADER + key[1:])
+print(f"{size}:{root}")

@@ -5,9 +5,8 @@ import { type EventLog, START } from '@event-sourced/event-log';
 import { lockDraft, logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/transparency-log';
-import { appendLeaves, leafOf } from '@event-sourced/transparency-log/entries';
+import { appendEntries } from '@event-sourced/transparency-log/entries';
 import { merkleTreeFile, readSavedHead } from '@event-sourced/transparency-log/view';
-import { STREAMS } from '../stores.ts';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -30,7 +29,7 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   let head: TreeHead;
   if (existsSync(file)) {
     using backup = openEarlier(file, source);
-    await backup.append({ leafOf, prefix: STREAMS.prefix, signal });
+    await backup.append(signal);
     head = await complete(backup, { log, saved, signal });
   } else {
     // A directory, since the copying thread may still create files when a signal ends the command.
@@ -65,11 +64,11 @@ type Source = { log: EventLog; saved: TreeHead; signal: AbortSignal };
 /** Commits the backup if its root, over all of its events, is the root of the log. @throws Error */
 async function complete(backup: LogBackup, { log, saved, signal }: Source): Promise<TreeHead> {
   const tree = new MerkleTree();
-  const after = await appendLeaves(tree, backup.events, { after: START, size: saved.size, signal });
+  const after = await appendEntries(tree, backup.events, { after: START, size: saved.size, signal });
   assertSameRoot(tree, saved.root);
   const treeOfLog = new MerkleTree(tree.size, tree.perfect);
-  await appendLeaves(tree, backup.events, { after, signal });
-  await appendLeaves(treeOfLog, log, { after, size: tree.size, signal });
+  await appendEntries(tree, backup.events, { after, signal });
+  await appendEntries(treeOfLog, log, { after, size: tree.size, signal });
   assertSameRoot(tree, treeOfLog.root());
   backup.commit();
   return { size: tree.size, root: tree.root() };

@@ -29,7 +29,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .option('--expires <time>', 'Lifetime: a number and a unit, such as 90s, 15m, 12h or 30d.', '30d')
     .option(
       '--scope <scope>',
-      'The scope audit grants access to /events, checkpoints, tiles, and proofs of all users; erase, to erase users.',
+      'audit: /events, checkpoints, tiles, and proofs of all users; monitor: checkpoints and tiles only; erase: to erase users.',
     )
     .action((user, options) =>
       run(async (context) => (await import('./token.ts')).tokenCommand(user, options, context)),
@@ -89,13 +89,13 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
 
   program
     .command('prove')
-    .description('Print a signed proof: that the log includes a plant, or that the log has only grown.')
-    .usage('--user USER --id ID [--size N] | --from SIZE [--to SIZE]')
+    .description(
+      'Print a proof for the last signed checkpoint: that it has a plant, or that the log has only grown.',
+    )
+    .usage('--user USER --id ID | --from SIZE')
     .option('--user <user>', 'The owner of the plant.', once('user'))
     .option('--id <id>', 'The ID of the plant.', once('id'))
-    .option('--size <events>', 'The size of the log; by default its current size.', once('size'))
     .option('--from <events>', 'The earlier size of the log, or a file with its checkpoint.', once('from'))
-    .option('--to <events>', 'The later size of the log; by default its current size.', once('to'))
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 
   program

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { copyLog } from '@event-sourced/event-log/copy';
-import { leafOf, rootOfLog } from '@event-sourced/transparency-log/entries';
+import { rootOfLog } from '@event-sourced/transparency-log/entries';
 import { type LogLocation, STREAMS } from '../stores.ts';
 import { type Context, loggerTo, write } from './context.ts';
 import { isSameLocation, parseLocation, useStoreAt } from './eventLogLocation.ts';
@@ -37,7 +37,6 @@ async function copy(
   const { events, copied } = await copyLog({
     from: log,
     to: store,
-    leafOf,
     prefix: STREAMS.prefix,
     onProgress: (done) => progress.show(done),
   });

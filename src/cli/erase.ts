@@ -3,8 +3,10 @@ import { createInterface } from 'node:readline/promises';
 import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import { Follower, type View } from '@event-sourced/event-log/views';
+import { assertExtends, CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { openViews } from '../../projections/views.ts';
+import type { Config } from '../config.ts';
 import { Erasures } from '../erasures.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { openStore } from '../stores.ts';
@@ -29,23 +31,49 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
   const now = () => new Date();
   const store = await openStore(config, { logger, now, onFatal });
   resources.defer(() => store.close());
-  const follow = (view: View, log: EventLog, options: object): Follower => {
+  const follow = <V extends View>(view: V, log: EventLog, options: object): Follower<V> => {
     const follower = new Follower({ store: log, view, logger, ...options });
     resources.defer(() => follower.stop());
     return follower;
   };
   const { skipEvents: skip } = config;
-  const followers = Object.values(openViews(dataDir, resources)).map((view) => follow(view, store, { skip }));
+  const followers: Follower[] = Object.values(openViews(dataDir, resources)).map((view) =>
+    follow(view, store, { skip }),
+  );
   const treeFile = merkleTreeFile(dataDir);
-  if (existsSync(treeFile)) {
-    const tree = resources.adopt(MerkleTreeView.open(treeFile), (view) => view.close());
-    followers.push(follow(tree, store.forHashing, { keepMismatchAs: `${treeFile}.mismatch` }));
-  }
-  const { events, scrubbed } = await new Erasures({ store, followers, dataDir, now, signal }).erase(user);
+  const hasTreeFile = config.merkleTree || existsSync(treeFile);
+  const view = resources.adopt(MerkleTreeView.open(hasTreeFile ? treeFile : ':memory:'), (one) =>
+    one.close(),
+  );
+  const tree = follow(view, store.forHashing, { keepMismatchAs: `${treeFile}.mismatch` });
+  await tree.reached(await store.lastPosition()); // it may have to be built
+  const assertTreeExtends = () => assertExtendsSigned(tree, config);
+  const all = [...followers, tree];
+  const erasures = new Erasures({
+    store,
+    followers: all,
+    tree: { tree, assertTreeExtends },
+    dataDir,
+    now,
+    signal,
+  });
+  const { events, records, scrubbed } = await erasures.erase(user);
   await scrubbed.catch(({ message }: Error) => {
     throw new Error(`erased ${events} events, but files may have bytes of erased events: ${message}`);
   });
-  await write(output, `erased ${events} events\n`);
+  if (events === 0)
+    print(
+      `nothing was erased: the user ${JSON.stringify(user)} has no events. The name may be misspelled, or the events were erased before.`,
+    );
+  await write(output, `erased ${events} events; records: ${records.join(', ') || 'none'}\n`);
+}
+
+/** Without a key of the log, nothing was signed. @throws LogContradictsCheckpoint; Error if a file cannot be used */
+async function assertExtendsSigned({ ready }: Follower<MerkleTreeView>, config: Config): Promise<void> {
+  if (!existsSync(config.logKeyFile)) return;
+  const { verifierKey } = loadExistingLogKey(config);
+  const signed = await new CheckpointFiles(verifierKey, config.dataDir).readSigned();
+  await assertExtends(signed, ready.head, ready.readTile);
 }
 
 /** Asks on a terminal. @throws Error without one */

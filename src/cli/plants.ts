@@ -1,13 +1,6 @@
 import type { Writable } from 'node:stream';
-import {
-  assertInLog,
-  EVENTS_ERASED,
-  type EventLog,
-  type Position,
-  parseErasure,
-  parsePosition,
-  START,
-} from '@event-sourced/event-log';
+import { assertInLog, type EventLog, type Position, parsePosition, START } from '@event-sourced/event-log';
+import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
@@ -50,7 +43,7 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
 async function countErased(log: EventLog, signal: AbortSignal): Promise<number> {
   let count = 0;
   for await (const { events } of replay(log, parseEventOptions({ type: EVENTS_ERASED }), { signal }))
-    for (const event of events) count += parseErasure(event)?.events.length ?? 0;
+    for (const event of events) count += parseRecord(event.data)?.length ?? 0;
   return count;
 }
 

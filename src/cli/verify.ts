@@ -54,7 +54,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     problems: [...file.problems, ...problems],
     problemCount: problemCount + file.problems.length,
   };
-  const { size, root, position, unknown, skipped, erased } = result;
+  const { size, root, position, unknown, skipped, erased, records } = result;
   const lines: Line[] = [
     ['size', String(size)],
     ['position', String(position)],
@@ -67,7 +67,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ['tree', comparedText(compared.merkleTree)],
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
     ...(skipped > 0 ? [['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`] as const] : []),
-    ...(erased > 0 ? [['erased', count(erased, 'event')] as const] : []),
+    ...(erased > 0 ? [['erased', `${count(erased, 'event')} (${count(records, 'record')})`] as const] : []),
     ...file.notices.map((notice) => ['notice', printable(notice)] as const),
   ];
   await write(output, options.json ? `${toJson(result)}\n` : toText([...lines, ...problemLines(result)]));

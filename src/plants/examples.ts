@@ -22,9 +22,9 @@ const logKey = 'plants.example/log+cacde9a6+AeR6UO/Zq8UgL5dp7JExFSMx6o5U7z2rQFV9
 
 const checkpoint = `plants.example/log
 1
-WqWXVcnlPkcCO6/Rdh4jzr1gLxVZTpWCut6TpCogsdg=
+nuKcC5pp1Mm73Wl2oHppIOV/JdaPXVRpHTFMYbUuiGo=
 
-— plants.example/log ys3ppqwhYs0BbgufWOX9It67syzdN9dDhrtY1ADFHYBkohtv8Wy0tOWgTaEoUxtp7JPqxv1WXw2cQ9pitihQ7ntMrAo=
+— plants.example/log ys3ppkdsjvSDeuYEPz+7qhMQ8RCMjHH1B1qS4yNdVRgQrnB6cK3BK5W7IKAMxlG8fBWVNAFxyzbrnnikbIddsP7mtgo=
 `;
 
 /** What the OpenAPI document shows of auditing: a log of one event, with its key and its checkpoint. */

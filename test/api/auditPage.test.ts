@@ -35,11 +35,13 @@ test('the page and its modules need no token, have the headers of pages, and onl
   );
   expect([...rooms].toSorted()).toEqual([
     'app',
+    'canonicalize',
+    'event-log/erasure',
     'hashes',
     'page',
     'page/node',
     'transparency-log',
-    'transparency-log/entries',
+    'transparency-log/digest',
     'transparency-log/merkle',
     'transparency-log/notes',
   ]);

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -7,6 +7,7 @@ import { type EventStore, START } from '@event-sourced/event-log';
 import { lockDraft } from '@event-sourced/event-log/disk';
 import { type Follower, ViewBehind } from '@event-sourced/event-log/views';
 import { filesWith } from '@event-sourced/testing/filesWith';
+import { alterLog } from '@event-sourced/testing/logs';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -16,19 +17,20 @@ import { Erasures } from '../../src/erasures.ts';
 import { runCli, startCli, succeeded } from '../support/cli.ts';
 import { listed } from '../support/eventStoreDbService.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
-import { startService, startServiceWithTree } from '../support/service.ts';
+import { checkpointOf, startService, startServiceWithTree } from '../support/service.ts';
 
 type Service = Awaited<ReturnType<typeof startService>>;
+type Erased = { events: number; records: number[]; scrubbed: boolean };
 
 function erase({ as }: Service, body: unknown, scope: string | undefined = 'erase'): Promise<Response> {
   const headers = { 'content-type': 'application/json' };
   return as('dana', scope).request('/erasures', { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-async function erased(service: Service, user: string): Promise<{ events: number; scrubbed: boolean }> {
+async function erased(service: Service, user: string): Promise<Erased> {
   const response = await erase(service, { user });
   expect(response.status).toBe(200);
-  return response.json() as ReturnType<typeof erased>;
+  return response.json() as Promise<Erased>;
 }
 
 /** The same on a slow machine, which may need more than one response until the files are scrubbed. */
@@ -45,11 +47,12 @@ async function plantsOf(service: Service, user: string, count: number): Promise<
   for (let i = 0; i < count; i++) await service.as(user).create(i, { name: `herb of ${user}` });
 }
 
+const ALTER_1 = "UPDATE events SET data = replace(data, 'herb', 'weed') WHERE position = 1";
 const INVALID_ID = '00000000-0000-7000-8000-000000000009';
 
 /** A directory with a plant of alice, in the view too, and then an event on which the view halts. */
 async function dirWithInvalidEvent(): Promise<string> {
-  const service = await startService();
+  const service = await startServiceWithTree();
   await plantsOf(service, 'alice', 1);
   await service.close();
   using db = new DatabaseSync(join(service.dir, 'log.db'));
@@ -61,7 +64,7 @@ async function dirWithInvalidEvent(): Promise<string> {
 
 describe('POST /erasures', () => {
   test('erases all plants of a user, and of no other; again it erases nothing', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 3);
     await plantsOf(service, 'alice2', 1);
     expect(await listed(service.as('alice'))).toHaveLength(3);
@@ -74,7 +77,7 @@ describe('POST /erasures', () => {
   });
 
   test('frees the IDs, and does not erase what is created later', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 1);
     await erased(service, 'alice');
     expect((await service.as('alice').create(0, { name: 'Moss' })).status).toBe(200);
@@ -90,15 +93,15 @@ describe('POST /erasures', () => {
     const key = (await get('/log-key')).trim();
     const earlier = join(tempDir(), 'earlier.checkpoint');
     const receipt = await (await service.as('alice').request('/proofs/plants?id=1')).text();
-    const note = await get('/checkpoint');
+    const note = await checkpointOf(4, auditor);
     await writeFile(earlier, note);
+    const entries = await get('/tile/entries/000.p/4');
     const [, size, root] = note.split('\n');
     const expected = `${size}:${Buffer.from(root as string, 'base64').toString('hex')}`;
     expect(await scrubbed(service, 'alice')).toBe(2);
     await refusedWith(40402, await service.as('alice').request('/proofs/plants?id=1'));
-    await vi.waitFor(async () => expect((await get('/checkpoint')).split('\n')[1]).toBe('5'), 300_000);
-    const entries = await get('/tile/entries/000.p/5');
-    expect(entries.match(/\{"erased":"[\da-f]{64}"\}/g)).toHaveLength(2);
+    await checkpointOf(5, auditor);
+    expect(await get('/tile/entries/000.p/4')).toBe(entries);
     const checked = async (proof: string, ...args: string[]) =>
       succeeded(await runCommand(['check-proof', '--key', key, ...args], { input: [proof] }));
     expect(await checked(receipt)).toContain('of "plant-alice/1" with the data {"id":"1"');
@@ -111,8 +114,8 @@ describe('POST /erasures', () => {
     expect(verified).toMatchObject({ code: 0, stderr: '' });
   });
 
-  test('shows auditors stubs with their leaf hashes, and a record without the name', async () => {
-    const service = await startService();
+  test('shows auditors stubs with digests, and a record without the name', async () => {
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 1);
     await erased(service, 'alice');
     const text = await (await service.as('carol', 'audit').request('/events')).text();
@@ -120,13 +123,110 @@ describe('POST /erasures', () => {
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    expect(stub).toMatchObject({ type: 'EventErased', position: '1', data: { leaf: stub.erased } });
+    const sha256 = expect.stringMatching(/^[\da-f]{64}$/);
+    expect(stub).toMatchObject({
+      type: 'EventErased',
+      position: '1',
+      data: { sha256, type: 'PlantCreated' },
+      erased: sha256,
+    });
     expect(record).toMatchObject({
       type: 'EventsErased',
-      data: { events: [{ position: '1', leaf: stub.erased }] },
+      data: { erased: [0] },
       time: expect.any(String),
     });
     expect(text).not.toMatch(/alice|dana/);
+  });
+
+  test('returns the indices of its records, whose receipts name the events', async () => {
+    const service = await startServiceWithTree();
+    await plantsOf(service, 'bob', 1);
+    await plantsOf(service, 'alice', 2);
+    const receipt = await (await service.as('alice').request('/proofs/plants?id=1')).text();
+    expect(await erased(service, 'alice')).toMatchObject({ events: 2, records: [3] });
+    for (const [caller, scope] of [
+      ['dana', 'erase'],
+      ['carol', 'audit'],
+    ] as const) {
+      const response = await service.as(caller, scope).request('/proofs/erasures?index=3');
+      expect(response.headers.get('content-disposition')).toBe('attachment; filename="record-3.tlog-proof"');
+      const file = join(tempDir(), 'record.tlog-proof');
+      await writeFile(file, await response.text());
+      const key = (await (await service.as(caller, scope).request('/log-key')).text()).trim();
+      const check = async (proof: string, ...more: string[]) =>
+        succeeded(await runCommand(['check-proof', '--key', key, ...more], { input: [proof] }));
+      expect(await check(await readFile(file, 'utf8'))).toMatch(
+        /^record 3 names 2 events \(1, 2\) as erased, in the log urn:plant-store 4:/,
+      );
+      expect(await check(receipt, '--record', file)).toMatch(
+        /^event ".*" of "plant-alice\/1" .* is at index 2 of .*; record 3 names it as erased\n$/,
+      );
+    }
+    await refusedWith(40301, await service.as('alice').request('/proofs/erasures?index=3'));
+    for (const index of [0, 1, 4, 999_999_999_999])
+      await refusedWith(40403, await service.as('dana', 'erase').request(`/proofs/erasures?index=${index}`));
+    for (const query of ['', '?index=', '?index=-1', '?index=03', '?index=x', '?index=1&index=2'])
+      await refusedWith(40004, await service.as('dana', 'erase').request(`/proofs/erasures${query}`));
+  });
+
+  test.each([
+    ['an altered event', ALTER_1, false],
+    ['an altered event, and a tree that was built again', ALTER_1, true],
+  ])('refuses %s with 50003, and changes nothing', async (_, sql, isRebuilt) => {
+    const first = await startServiceWithTree();
+    await plantsOf(first, 'alice', 2);
+    await checkpointOf(2, first.as('carol', 'audit'));
+    if (isRebuilt) {
+      await first.close();
+      for (const name of ['merkleTree.db', 'view.db']) await rm(join(first.dir, name));
+    }
+    alterLog(first.dir, sql);
+    const service = isRebuilt
+      ? await startServiceWithTree({ DATA_DIR: first.dir, METRICS_PORT: '0' })
+      : first;
+    const before = service.events();
+    await vi.waitFor(async () => refusedWith(50003, await erase(service, { user: 'alice' })), 300_000);
+    expect(service.events()).toEqual(before);
+    expect(service.log()).toContainEqual(
+      expect.objectContaining({ err: expect.objectContaining({ type: 'ErasureRefused' }) }),
+    );
+    if (!isRebuilt) return;
+    const metrics = await (await fetch(`${service.metricsUrl}`)).text();
+    expect(metrics).toMatch(/^plant_store_erasures_refused_total [1-9]/m);
+    await service.close();
+    const { code, stderr } = await runCli(['erase', 'alice', '--yes'], { DATA_DIR: first.dir });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('the log contradicts its last signed checkpoint; nothing was erased'),
+    ]);
+  });
+
+  test('without the Merkle tree is 50102; the command builds the tree', async () => {
+    const service = await startService();
+    await plantsOf(service, 'alice', 2);
+    const message = await refusedWith(50102, await erase(service, { user: 'alice' }));
+    expect(message).toContain('`bin/plant-store erase`');
+    expect(await listed(service.as('alice'))).toHaveLength(2);
+    await service.close();
+    const env = { DATA_DIR: service.dir, MERKLE_TREE: 'off' };
+    expect(succeeded(await runCli(['erase', 'alice', '--yes'], env))).toBe('erased 2 events; records: 2\n');
+    expect(filesWith(service.dir, 'alice')).toEqual([]);
+    expect(existsSync(join(service.dir, 'merkleTree.db'))).toBe(false);
+    expect((await runCli(['verify'], env)).stdout).toContain('erased    2 events (1 record)');
+  });
+
+  test('of a misspelled name erases nothing, and looks unlike a success', async () => {
+    const service = await startServiceWithTree();
+    await plantsOf(service, 'José', 1);
+    for (const user of ['José'.normalize('NFD'), 'José ', 'Jоsé'])
+      expect(await erased(service, user)).toMatchObject({ events: 0, records: [] });
+    expect(await listed(service.as('José'))).toHaveLength(1);
+    await service.close();
+    const { code, stdout, stderr } = await runCli(['erase', 'Jоsé', '--yes'], { DATA_DIR: service.dir });
+    expect([code, stdout]).toEqual([0, 'erased 0 events; records: none\n']);
+    expect(stderr).toBe(
+      'nothing was erased: the user "Jоsé" has no events. The name may be misspelled, or the events were erased before.\n',
+    );
   });
 
   test('leaves no ID in the Merkle tree: with it, a hash shows whether a guess is right', async () => {
@@ -137,7 +237,7 @@ describe('POST /erasures', () => {
     }
     const ids = service.events('alice').map(({ id }) => id);
     expect(filesWith(service.dir, ...ids)).toContain('merkleTree.db-wal');
-    expect(await erased(service, 'alice')).toEqual({ events: 2, scrubbed: true });
+    expect(await erased(service, 'alice')).toEqual({ events: 2, records: [3], scrubbed: true });
     expect(filesWith(service.dir, ...ids)).toEqual([]);
     expect(await service.as('bob').create(4, { name: 'Fern' })).toMatchObject({ status: 200 });
     await treeSaved(service.dir, 5);
@@ -151,7 +251,7 @@ describe('POST /erasures', () => {
   }, 300_000);
 
   test('requires the scope erase: 40301', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 1);
     for (const scope of ['erasure', 'audit'])
       await refusedWith(40301, await erase(service, { user: 'alice' }, scope));
@@ -162,12 +262,12 @@ describe('POST /erasures', () => {
   test.each([{}, { user: '' }, { user: 1 }, { user: null }, { user: 'a\n' }, { user: 'a'.repeat(256) }, []])(
     'refuses the body %j: 40002',
     async (body) => {
-      await refusedWith(40002, await erase(await startService(), body));
+      await refusedWith(40002, await erase(await startServiceWithTree(), body));
     },
   );
 
   test('of an unknown user erases nothing, also of one that looks like a prefix or a stub', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice/b', 1);
     await plantsOf(service, 'bob', 1);
     await erased(service, 'bob');
@@ -177,7 +277,7 @@ describe('POST /erasures', () => {
   });
 
   test('runs one after the other, beside POSTs of the same user', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 20);
     const posts = Array.from({ length: 30 }, (_, i) => service.as('alice').create(100 + i, { name: 'late' }));
     const results = await Promise.all(Array.from({ length: 5 }, () => erased(service, 'alice')));
@@ -188,13 +288,13 @@ describe('POST /erasures', () => {
   });
 
   test('is scrubbed: false while a reader needs old pages; a metric says so until it is done', async () => {
-    const service = await startService({ METRICS_PORT: '0' });
+    const service = await startServiceWithTree({ METRICS_PORT: '0' });
     await plantsOf(service, 'alice', 1);
     const unscrubbed = () => unscrubbedOf(service);
     await vi.waitFor(async () => expect(await unscrubbed()).toBe('0'), 300_000);
     const reader = new DatabaseSync(join(service.dir, 'log.db'), { readOnly: true });
     reader.exec('BEGIN; SELECT * FROM events');
-    expect(await erased(service, 'alice')).toEqual({ events: 1, scrubbed: false });
+    expect(await erased(service, 'alice')).toEqual({ events: 1, records: [1], scrubbed: false });
     expect(await unscrubbed()).toBe('1');
     expect((await service.as('bob').create(1, { name: 'Fern' })).status).toBe(200);
     reader.close();
@@ -204,7 +304,7 @@ describe('POST /erasures', () => {
 
   test('removes drafts of processes that were killed', async () => {
     const dir = tempDir();
-    const service = await startService({ DATA_DIR: dir });
+    const service = await startServiceWithTree({ DATA_DIR: dir });
     await plantsOf(service, 'alice', 1);
     for (const draft of ['verify-aBc123', `copy.db.${crypto.randomUUID()}.partial`]) {
       await mkdir(join(dir, draft));
@@ -224,7 +324,7 @@ describe('POST /erasures', () => {
     await mkdir(draft);
     await writeFile(join(draft, 'plantsByUser.db'), 'alice');
     const lock = lockDraft(draft);
-    const service = await startService({ DATA_DIR: dir, METRICS_PORT: '0' });
+    const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
     await plantsOf(service, 'bob', 1);
     expect(await listed(service.as('bob'))).toHaveLength(1); // the view has caught up
     expect(await unscrubbedOf(service)).toBe('1');
@@ -235,16 +335,16 @@ describe('POST /erasures', () => {
 
   test('while a view has halted erases the log, and is scrubbed: false', async () => {
     const dir = await dirWithInvalidEvent();
-    const halted = await startService({ DATA_DIR: dir });
+    const halted = await startServiceWithTree({ DATA_DIR: dir });
     await vi.waitFor(() => expect(JSON.stringify(halted.log())).toContain('projection halted'), 300_000);
-    expect(await erased(halted, 'alice')).toEqual({ events: 1, scrubbed: false });
+    expect(await erased(halted, 'alice')).toEqual({ events: 1, records: [2], scrubbed: false });
     await vi.waitFor(() => expect(filesWith(dir, 'alice')).toEqual(['view.db']), 300_000);
     await halted.close();
-    const restarted = await startService({ DATA_DIR: dir, METRICS_PORT: '0' });
+    const restarted = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
     await vi.waitFor(() => expect(JSON.stringify(restarted.log())).toContain('projection halted'), 300_000);
     expect(await unscrubbedOf(restarted)).toBe('1');
     await restarted.close();
-    const skipping = await startService({ DATA_DIR: dir, SKIP_EVENTS: INVALID_ID });
+    const skipping = await startServiceWithTree({ DATA_DIR: dir, SKIP_EVENTS: INVALID_ID });
     expect(await scrubbed(skipping, 'alice')).toBe(0);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
@@ -263,13 +363,13 @@ describe('POST /erasures', () => {
     );
     const skipping = { DATA_DIR: dir, SKIP_EVENTS: INVALID_ID };
     const skipped = await runCli(['erase', 'alice', '--yes'], skipping);
-    expect(skipped).toMatchObject({ code: 0, stdout: 'erased 0 events\n' });
+    expect(skipped).toMatchObject({ code: 0, stdout: 'erased 0 events; records: none\n' });
     expect(skipped.stderr).toMatch(/^event skipped$/m);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
 
   test('by the command can be stopped while a reader needs old pages', async () => {
-    const service = await startService();
+    const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 1);
     await service.close();
     using reader = new DatabaseSync(join(service.dir, 'log.db'), { readOnly: true });
@@ -284,7 +384,7 @@ describe('POST /erasures', () => {
     const scrubbing = Promise.withResolvers<void>();
     const lastPosition = async () => START;
     const readAll = async () => ({ events: [], position: START, isEnd: true });
-    const store = { erase: async () => {}, forHashing: { lastPosition, readAll }, logId: async () => 'm' };
+    const store = { erase: async () => [], forHashing: { lastPosition, readAll }, logId: async () => 'm' };
     const fakeStore: object = { ...store, lastPosition, scrubbing: scrubbing.promise };
     const view = { isUnscrubbed: true };
     const reached = () => Promise.reject(new ViewBehind('unavailable'));
@@ -292,6 +392,10 @@ describe('POST /erasures', () => {
     const erasures = new Erasures({
       store: fakeStore as EventStore,
       followers: [follower as unknown as Follower],
+      tree: {
+        tree: { reached: async () => {}, ready: { head: { position: START } } } as never,
+        assertTreeExtends: async () => {},
+      },
       dataDir: tempDir(),
       now: () => new Date(),
       signal: new AbortController().signal,

@@ -9,9 +9,9 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type EventStore, START, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { isBySchema as isCloudEvent } from '../../packages/event-log/test/replay/cloudEvents.ts';
 import { InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/appendLeaves.ts';
-import { cloudEventLeaf } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
-import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { cloudEventEntry } from '../../packages/transparency-log/src/digest/cloudEventEntry.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/appendEntries.ts';
+import { entryLeafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { logIn } from '../../packages/transparency-log/test/support/tree.ts';
 import { AUDITORS, appOver, claimsOf, recorded } from '../support/appOver.ts';
 import { auditorToken, listen } from '../support/eventStream.ts';
@@ -211,7 +211,7 @@ test.each([
   },
 );
 
-test('the leaves of a log can be rebuilt from /events, also those of other writers', async () => {
+test('the entries of a log can be rebuilt from /events, also those of other writers', async () => {
   const texts = ['{"a": 1}', '"text"', '{"b":1,"a":1e0}', '{"name":"\\ud83c"}', '7', '{"a":1,"a":2}', '{}'];
   const written = texts.map((text, revision) => ({
     ...{ stream: 'plant-alice/3', revision, id: eventId(revision), type: 'PlantSketched' },
@@ -222,7 +222,7 @@ test('the leaves of a log can be rebuilt from /events, also those of other write
   await service.as('alice').create(2, { name: 'Fern' });
   const lines = await linesIn(await service.as('carol', 'audit').request('/events'));
   const tree = new MerkleTree();
-  for (const line of lines) tree.append(leafHash(cloudEventLeaf(line as never)));
+  for (const line of lines) tree.append(entryLeafHash(cloudEventEntry(line as never).entry));
   const expected = await rootOfLog(logIn(dir), new AbortController().signal);
   expect({ size: tree.size, root: tree.root() }).toEqual(expected);
   expect(expected.size).toBe(8);

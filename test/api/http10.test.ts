@@ -26,7 +26,6 @@ test.each([
   ['a replay', '/events', ''],
   ['a replay with a limit', '/events?limit=1', ''],
   ['an event stream', '/events?limit=1', 'Accept: text/event-stream\r\n'],
-  ['a bundle of entries', '/tile/entries/000', ''],
 ])('to a request of HTTP/1.0, %s is 50501', async (_, path, fields) => {
   const response = await get(path, 'alice', fields);
   expect(response.headers.get('link')).toBeNull();
@@ -39,6 +38,7 @@ test.each([
   ['a page of the newest events', '/events?order=descending', 'alice'],
   ['a checkpoint', '/checkpoint', 'alice'],
   ['a tile', '/tile/0/000', 'alice'],
+  ['a bundle of entries', '/tile/entries/000', 'alice'],
   ['a receipt', '/proofs/plants?id=1', 'alice'],
   ['the API document', '/openapi.json', 'alice'],
   ['a page for browsers', '/docs', 'alice'],

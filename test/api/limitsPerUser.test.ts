@@ -1,12 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { getWith, unread } from '@event-sourced/testing/rawHttp';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
 import { MAX_IN_FLIGHT } from '../../packages/audit/src/limits.ts';
-import { type EventStore, type Page, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
+import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { MAX_LISTS_IN_FLIGHT } from '../../src/errors.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
-import { newSigner } from '../support/signer.ts';
+import { publish } from '../support/checkpoints.ts';
 
 const LIMITS = { lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT };
 
@@ -18,7 +16,7 @@ function serve(view: object, store: Partial<EventStore>, reached = async () => {
     {
       ...AUDITORS,
       reached,
-      transparency: { tree: tree as never, signer: newSigner() },
+      transparency: publish(tree),
     },
   );
 }
@@ -26,7 +24,6 @@ function serve(view: object, store: Partial<EventStore>, reached = async () => {
 test.each([
   ['lists', '/plants'],
   ['tiles', '/tile/0/000'],
-  ['bundles of entries', '/tile/entries/000'],
   ['receipts', '/proofs/plants?id=1&user=alice'],
   ['replays', '/events'],
   ['pages of events', '/events?order=descending'],
@@ -64,20 +61,3 @@ test.each([
     await expect.poll(async () => (await get('carol')).status).toBe(503);
   },
 );
-
-test('a bundle is not read to its end from the log if the client disconnects', async () => {
-  const pages: ((page: Page) => void)[] = [];
-  const page: Page = { events: [recorded(1n)], position: 1n, isEnd: false };
-  const readAll = (): Promise<Page> => new Promise((resolve) => pages.push(resolve));
-  const { url, log } = await serve({ head: {}, tileStart: () => 0n, has: () => true }, { readAll });
-  const first = unread(url, getWith('/tile/entries/000', 'carol'));
-  await expect.poll(() => pages.length).toBe(1);
-  pages[0]?.(page);
-  const socket = await first;
-  await expect.poll(() => pages.length).toBe(2);
-  socket.destroy();
-  await expect.poll(log).toContain('"disconnected":true');
-  pages[1]?.(page);
-  for (let turn = 0; turn < 20; turn++) await nextTurn();
-  expect(pages).toHaveLength(2);
-});

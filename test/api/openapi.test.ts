@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { cloudEventLeaf } from '../../packages/transparency-log/src/entries/cloudEventLeaf.ts';
-import { leafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
-import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
+import {
+  cloudEventEntry,
+  cloudEventText,
+} from '../../packages/transparency-log/src/digest/cloudEventEntry.ts';
+import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
+import { entryLeafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint, toVerifierKey } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
@@ -44,7 +47,7 @@ describe('the document', () => {
     expect(document.openapi).toMatch(/^3\.1\./);
     expect(document.info).toMatchObject({
       title: 'Plant store API',
-      version: '1.0.0',
+      version: '2.0.0',
       license: { name: 'MIT' },
       contact: { name: expect.any(String) },
     });
@@ -85,8 +88,12 @@ describe('the document', () => {
     for (const { security } of [get, post]) expect(security).toEqual([{ [String(name)]: [] }]);
     for (const path of ['/log-key', '/proofs/plants'])
       expect(document.paths[path].get.security).toEqual([{ [String(name)]: [] }]);
-    for (const path of ['/events', '/checkpoint', '/tile/{level}/{index}', '/tile/entries/{index}.p/{width}'])
-      expect(document.paths[path].get.security).toEqual([{ [String(name)]: ['audit'] }]);
+    expect(document.paths['/events'].get.security).toEqual([{ [String(name)]: ['audit'] }]);
+    for (const path of ['/checkpoint', '/tile/{level}/{index}', '/tile/entries/{index}.p/{width}'])
+      expect(document.paths[path].get.security).toEqual([
+        { [String(name)]: ['monitor'] },
+        { [String(name)]: ['audit'] },
+      ]);
   });
 
   test('defines the schemas Plant, NewPlant, ListedPlant, Erasure, Erased, CloudEvent and Error', () => {
@@ -99,8 +106,9 @@ describe('the document', () => {
       NewPlant: object(['id', 'name'], { id: integer('int64'), name: text, tag: text }),
       ListedPlant: object(['name'], { id: integer('int64'), name: text, tag: text }),
       Erasure: object(['user'], { user: text }),
-      Erased: object(['events', 'scrubbed'], {
+      Erased: object(['events', 'records', 'scrubbed'], {
         events: expect.objectContaining({ type: 'integer' }),
+        records: expect.objectContaining({ type: 'array' }),
         scrubbed: expect.objectContaining({ type: 'boolean' }),
       }),
       CloudEvent: object(['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'], {
@@ -181,11 +189,13 @@ describe('the document', () => {
     const with50302 = operations
       .filter(({ responses }) => JSON.stringify(responses[503]).includes('(50302)'))
       .map(({ operationId }) => operationId);
-    for (const named of ['listPlants', 'getCheckpoint', 'getTile', 'getPartialEntries', 'provePlant'])
+    for (const named of ['listPlants', 'getCheckpoint', 'getTile', 'provePlant', 'proveErasure', 'eraseUser'])
       expect(with50302).toContain(named);
     for (const other of ['createPlant', 'replayEvents', 'getLogKey']) expect(with50302).not.toContain(other);
     const errors = readFileSync(join(ROOT, 'docs/errors.md'), 'utf8');
-    expect(errors).toMatch(/^\| 50302 \| lists, `GET \/checkpoint`, `\/tile\/…`, receipts \|/m);
+    expect(errors).toMatch(
+      /^\| 50302 \| lists, `GET \/checkpoint`, `\/tile\/…`, receipts, `POST \/erasures` \|/m,
+    );
   });
 
   test('has examples at each operation', () => {
@@ -215,13 +225,13 @@ describe('the document', () => {
     const [event = ''] = Object.values<{ example: string }>(replay.responses[200].content).map(
       ({ example }) => example,
     );
-    const leaf = cloudEventLeaf(JSON.parse(event));
+    const { entry } = cloudEventEntry(JSON.parse(event));
     const log = { origin: 'plants.example/log', key: keyNamed('the key of examples') };
     const key = toVerifierKey(log.origin, log.key);
     expect(exampleOf('/log-key')).toBe(`${formatVerifierKey(key)}\n`);
-    expect(exampleOf('/checkpoint')).toBe(signCheckpoint({ size: 1, root: leafHash(leaf) }, log));
-    const { entry, index } = await openInclusionProof(exampleOf('/proofs/plants'), key);
-    expect([index, entry.toString()]).toEqual([0, leaf]);
+    expect(exampleOf('/checkpoint')).toBe(signCheckpoint({ size: 1, root: entryLeafHash(entry) }, log));
+    const { text, index } = await openReceipt(exampleOf('/proofs/plants'), key);
+    expect([index, text]).toEqual([0, cloudEventText(JSON.parse(event))]);
     expect(exampleOf('/proofs/plants')).toContain(exampleOf('/checkpoint'));
   });
 });

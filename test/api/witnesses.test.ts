@@ -3,8 +3,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
+import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
 import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
-import { openInclusionProof } from '../../packages/transparency-log/src/notes/proof.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { verifyCosignatures } from '../../packages/transparency-log/src/witness/cosignature.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
@@ -73,7 +73,7 @@ test('before the first quorum /checkpoint is 50305, and plants and receipts are 
   const receipt = await (await alice.request('/proofs/plants?id=1')).text();
   expect(namesIn(receipt.slice(receipt.indexOf('\n\n') + 2))).toEqual([]);
   const key = parseVerifierKey((await text('/log-key')).trim());
-  expect((await openInclusionProof(receipt, key)).checkpoint.size).toBe(1);
+  expect((await openReceipt(receipt, key)).checkpoint.size).toBe(1);
 });
 
 test('a log that contradicts what it has signed gives no receipt, nor what was cosigned before', async () => {
@@ -102,7 +102,7 @@ test('a receipt has the cosignatures of a checkpoint that includes its plant', a
     [3, 3, []],
   ] as const) {
     const receipt = await (await alice.request(`/proofs/plants?id=${id}`)).text();
-    expect((await openInclusionProof(receipt, key)).checkpoint.size).toBe(size);
+    expect((await openReceipt(receipt, key)).checkpoint.size).toBe(size);
     expect(namesIn(receipt.slice(receipt.indexOf('\n\n') + 2))).toEqual(names);
   }
 });

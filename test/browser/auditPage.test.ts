@@ -1,21 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { appendMany, named, openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import type { HTTPRequest, Page } from 'puppeteer-core';
 import { describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
 import {
   formatVerifierKey,
   parseVerifierKey,
   verifierKey,
 } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { runCli, succeeded } from '../support/cli.ts';
-import { eraseUser } from '../support/erasure.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { startService, startServiceWithTree } from '../support/service.ts';
 import { accessibilityProblems, WCAG_2_2_AA } from './axe.ts';
@@ -41,6 +39,30 @@ async function auditPage({ url, dir }: { url: string; dir: string }) {
   await submit(opened.page, '#sign-in', { token: await auditorToken(dir) });
   await opened.page.waitForSelector(LIVE);
   return opened;
+}
+
+type Service = Awaited<ReturnType<typeof startServiceWithTree>>;
+
+/** Waits until the log has signed this number of events. */
+async function signs(service: Service, size: number): Promise<void> {
+  const checkpoint = async () => (await service.as('carol', 'audit').request('/checkpoint')).text();
+  await expect.poll(async () => (await checkpoint()).split('\n')[1]).toBe(`${size}`);
+}
+
+/** Erases a user; returns the indices of the records. */
+async function erase(service: Service, user: string): Promise<number[]> {
+  const response = await service.as('dora', 'erase').request('/erasures', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ user }),
+  });
+  return ((await response.json()) as { records: number[] }).records;
+}
+
+/** Gives the page a file. */
+async function choose(page: Page, file: string): Promise<void> {
+  const [chooser] = await Promise.all([page.waitForFileChooser(), click(page, '.choose')]);
+  await chooser.accept([file]);
 }
 
 const click = (page: Page, selector: string): Promise<void> => page.locator(selector).click();
@@ -284,15 +306,13 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(await texts(page, '.bars > *')).toHaveLength(50);
     await service.as('alice').create(1, { name: 'Fern' });
     await count('251 events, newest first');
-    // The next size that is read is an older one, since another client has read it before the third event.
     await service.as('alice').create(2, { name: 'Ivy' });
     await count('252 events, newest first');
-    await sleep(900);
-    await service.as('carol', 'audit').request('/checkpoint?latest');
     await service.as('alice').create(3, { name: 'Moss' });
     await count('253 events, newest first');
     await click(page, '.older');
     await count('253 events, page 2');
+    await signs(service, 253);
     await submit(page, '#timeline', { user: 'bob' });
     await count('250 of 253 events match, newest first');
     // The newest checkpoint is unavailable, but not the one of the witnesses.
@@ -625,6 +645,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await Promise.all(Array.from({ length: 300 }, (_, i) => alice.create(i, { name: `Fern ${i}` })));
     const carol = service.as('carol', 'audit');
     const get = async (path: string): Promise<string> => (await carol.request(path)).text();
+    await signs(service, 300);
     const own = (await get('/log-key')).trim();
     const { page, problems } = await auditPage(service);
     const nextFile = await catchFiles(page);
@@ -681,8 +702,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await click(page, '#checkpoint ::-p-text(Save checkpoint)');
     expect(await nextFile()).toEqual(['checkpoint-300', earlier]);
     await alice.create(300, { name: 'Ivy' });
-    await expect.poll(async () => (await get('/checkpoint')).split('\n')[1]).toBe('301');
-    const { privateKey: key } = loadOrCreateKey(join(service.dir, 'log-key.json'));
+    await signs(service, 301);
+    const { key } = loadExistingLogKey({
+      logKeyFile: join(service.dir, 'log-key.json'),
+      logOrigin: name,
+      keyFile: join(service.dir, 'key.json'),
+    });
     const signed = (size: number): string =>
       signCheckpoint({ size, root: '7'.repeat(64) }, { origin: name, key });
     const dir = tempDir();
@@ -693,7 +718,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
         earlier,
         /^✓ The checkpoint of 300 events holds: .* the log of 301 events still begins with it/,
       ],
-      ['receipt', receipt, /^✓ The receipt of event \d+ holds: it is signed/],
+      ['receipt', receipt, /^✓ The receipt of the event at index \d+ holds: it is signed/],
       ['invalid', receipt.replace(/^index .*$/m, 'index 3000'), /^✗ File invalid: The proof is invalid/],
       ['forked', signed(200), /^✗ .* but the log no longer begins with it/],
       ['longer', signed(302), /^✗ .* it has signed 302 events, and now signs 301/],
@@ -702,8 +727,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       ['binary', Buffer.of(0xff), /^✗ File binary: The text is not UTF-8/],
     ] as const) {
       writeFileSync(join(dir, file), text);
-      const [chooser] = await Promise.all([page.waitForFileChooser(), click(page, '.choose')]);
-      await chooser.accept([join(dir, file)]);
+      await choose(page, join(dir, file));
       await result('evidence', expect.stringMatching(shown));
       if (file === 'earlier')
         // 301 events are signed now, and 300 were compared
@@ -745,15 +769,20 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   });
 
   test('shows erased events and the records of erasures as what they are', async () => {
-    const dir = tempDir();
-    const before = await startServiceWithTree({ DATA_DIR: dir });
-    for (const id of [1, 2]) await before.as('alice').create(id, { name: 'Fern' });
-    await before.as('bob').create(1, { name: 'Ivy' });
-    await before.close();
-    await eraseUser(dir, 'alice');
-    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const service = await startServiceWithTree();
+    for (const id of [1, 2]) await service.as('alice').create(id, { name: 'Fern' });
+    await service.as('bob').create(1, { name: 'Ivy' });
+    const carol = service.as('carol', 'audit');
+    const save = async (path: string): Promise<string> => {
+      const file = join(tempDir(), 'receipt');
+      writeFileSync(file, await (await carol.request(path)).text());
+      return file;
+    };
+    const receipt = await save('/proofs/plants?id=2&user=alice');
+    expect(await erase(service, 'alice')).toEqual([3]);
+    const record = await save('/proofs/erasures?index=3');
     const { page, problems } = await auditPage(service);
-    const erased = 'erased; only its hash remains';
+    const erased = 'erased; only its digest remains';
     await becomes(page, NAMES, ['2 events erased', 'Ivy', erased, erased]);
     await becomes(page, '#timeline tbody .type', [
       'EventsErased',
@@ -773,20 +802,65 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, NAMES, ['2 events erased']);
 
     await click(page, 'nav [href="#check"]');
-    await submit(page, '#check', {
-      key: await (await service.as('carol', 'audit').request('/log-key')).text(),
+    const key = await (await carol.request('/log-key')).text();
+    await submit(page, '#check', { key });
+    await click(page, '.read');
+    await becomes(page, '.outcome', [
+      '✓ The log is what it signs: all 4 events have the signed root. 2 of them are erased, on record (1 record).',
+    ]);
+
+    const receiptHolds =
+      '✓ The receipt of the event at index 1 holds: it is signed, and the log of 4 events still begins with it.';
+    const recordHolds =
+      '✓ The receipt of record 3 holds: it is signed, and the log of 4 events still begins with it.';
+    const names = 'Record 3 names 2 events as erased: 0, 1.';
+    const isNamed = 'The event at index 1 is named as erased by record 3.';
+    const shows = (...lines: string[]): Promise<void> => becomes(page, '#evidence .result > p', lines);
+    await choose(page, receipt);
+    await shows(receiptHolds);
+    await choose(page, record);
+    await shows(recordHolds, names, isNamed);
+    await choose(page, receipt);
+    await shows(receiptHolds, isNamed);
+    await submit(page, '#check', { key });
+    await page.waitForSelector('.choose:enabled');
+    await choose(page, record);
+    await shows(recordHolds, names);
+    expect(problems).toEqual([]);
+  });
+
+  test('raises an alarm for an event that was put back after its erasure', async () => {
+    const service = await startServiceWithTree();
+    await service.as('alice').create(1, { name: 'Fern' });
+    const carol = service.as('carol', 'audit');
+    const events = async (): Promise<string[]> => (await (await carol.request('/events')).text()).split('\n');
+    const [fern = ''] = await events();
+    await erase(service, 'alice');
+    await signs(service, 2);
+    const [, record] = await events();
+    const { page } = await auditPage(service);
+    await click(page, 'nav [href="#check"]');
+    await submit(page, '#check', { key: await (await carol.request('/log-key')).text() });
+    await page.waitForSelector('.read:enabled');
+    await page.setRequestInterception(true);
+    page.on('request', (request) => {
+      const { pathname, search } = new URL(request.url());
+      if (pathname !== '/events') void request.continue();
+      else void request.respond({ body: search === '' ? `${fern}\n${record}\n` : '' });
     });
     await click(page, '.read');
     await becomes(page, '.outcome', [
-      '✓ The log is what it signs: all 4 events have the signed root. 2 of them are erased: only their hashes remain, and a monitor checks that they are on record.',
+      '✗ The check failed: False record, index 1: it names index 0, whose event is not erased.',
     ]);
-    expect(problems).toEqual([]);
+    await click(page, '#whole [href="#help?about=erasures"]');
+    await page.waitForSelector('#help-erasures:focus');
   });
 
   test('says so when a signature cannot be verified or reading is stopped, and which tile or entry differs', async () => {
     const service = await startServiceWithTree();
     for (const [id, name] of ['Fern', 'Ivy'].entries()) await service.as('alice').create(id, { name });
     const carol = service.as('carol', 'audit');
+    await signs(service, 2);
     const key = await (await carol.request('/log-key')).text();
     const { page } = await auditPage(service);
     await click(page, 'nav [href="#check"]');
@@ -820,17 +894,6 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const hash = expect.stringMatching(/^[\da-f]{64}$/);
     await becomes(page, '#whole dd', [hash, hash]);
     expect(new Set(await texts(page, '#whole dd')).size).toBe(2);
-    body = Buffer.from((await bytes('/tile/entries/000.p/2')).toString().replace('"Ivy"', '"Elm"'));
-    await click(page, '.read');
-    await becomes(page, '#whole dd', [
-      hash,
-      hash,
-      'plant-alice/1',
-      'alice',
-      '1',
-      ...Array(2).fill(expect.any(String)),
-      'Elm',
-    ]);
     await page.waitForSelector('#whole [href="#help?about=tiles"]');
     body = body.subarray(0, -1);
     await click(page, '.read');
@@ -841,6 +904,15 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await click(page, '.read');
     await shows('The tiles of 2 events have the root', 'tile/0/000.p/2');
     await becomes(page, '#whole dd', [hash]);
+    altered = '/events';
+    body = Buffer.from((await bytes('/events')).toString().replace('"Ivy"', '"Elm"'));
+    await click(page, '.read');
+    await becomes(page, '#whole .bad', [
+      expect.stringContaining('The event at index 1 is not the one in the tree'),
+    ]);
+    await becomes(page, '#whole dd', ['1', hash, hash]);
+    await becomes(page, '#whole pre', [expect.stringContaining('Elm')]);
+    await page.waitForSelector('#whole [href="#help?about=tiles"]');
   });
 
   test('ignores the response to a sign-in after a later sign-in or a sign-out', async () => {
@@ -880,6 +952,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
   test('removes the results for a key when a different key is submitted', async () => {
     const service = await startServiceWithTree();
     await service.as('alice').create(1, { name: 'Fern' });
+    await signs(service, 1);
     const key = await (await service.as('carol', 'audit').request('/log-key')).text();
     const { page } = await auditPage(service);
     await click(page, 'nav [href="#check"]');
@@ -1017,7 +1090,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await press('Enter');
     await (await opened).accept([file]);
     await becomes(page, '#evidence .good', [
-      '✓ The receipt of event 402 holds: it is signed, and the log of 402 events still begins with it.',
+      '✓ The receipt of the event at index 401 holds: it is signed, and the log of 402 events still begins with it.',
     ]);
     await focused('.choose');
 

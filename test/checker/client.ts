@@ -168,8 +168,8 @@ export class RandomClient {
 
   async #receipt(instance: Instance, { user, plant }: Request & { kind: 'receipt' }): Promise<Result> {
     const response = await this.#fetch(instance, user, `/proofs/plants?id=${plant}`);
-    const { index, entry, checkpoint } = verifyTlogProof(await response.text(), this.#options.vkey);
-    return { receipt: { index, stream: entry.stream, head: headOf(checkpoint) } };
+    const { index, event, checkpoint } = verifyTlogProof(await response.text(), this.#options.vkey);
+    return { receipt: { index, stream: event.stream, head: headOf(checkpoint) } };
   }
 
   async #checkpoint(instance: Instance): Promise<Result> {

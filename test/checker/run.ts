@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Random } from '@event-sourced/testing/random';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
-import { leafText } from '../../packages/transparency-log/src/entries/leaf.ts';
-import { leafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { eventEntry } from '../../packages/transparency-log/src/digest/eventEntry.ts';
+import { entryLeafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { type Instance, RandomClient } from './client.ts';
 import { formatHistory, History, type Operation } from './history.ts';
 import { type Log, shortest, type Violation, violationIn } from './model.ts';
@@ -103,7 +103,7 @@ function logOf(events: readonly RecordedEvent[], known: number, operations: read
     requested.set(key, Math.min(start, requested.get(key) ?? start));
   }
   const plants = events.map((event, i) => {
-    tree.append(leafHash(leafText(event).text));
+    tree.append(entryLeafHash(eventEntry(event)));
     roots.push(tree.root());
     const { position } = event;
     const { user, id, name } = event.data as { user: string; id: string; name: string };

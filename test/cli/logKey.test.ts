@@ -1,4 +1,4 @@
-import { copyFileSync, readdirSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
@@ -22,7 +22,8 @@ test('log-key prints the same verifier key each time, and creates the private ke
 test('log-key refuses the key that signs tokens', async () => {
   const { dir, close } = await startService();
   await close();
-  copyFileSync(join(dir, 'key.json'), join(dir, 'log-key.json'));
+  const key = JSON.parse(readFileSync(join(dir, 'key.json'), 'utf8'));
+  writeFileSync(join(dir, 'log-key.json'), JSON.stringify({ format: 2, key }), { mode: 0o600 });
   expectRefused(
     await runCli(['log-key'], { DATA_DIR: dir }),
     /log-key\.json and .*key\.json must have different keys/,

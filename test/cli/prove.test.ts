@@ -1,16 +1,17 @@
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { alterLog, appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
-import { rootOfLog } from '../../packages/transparency-log/src/entries/appendLeaves.ts';
+import { rootOfLog } from '../../packages/transparency-log/src/entries/appendEntries.ts';
 import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { CheckpointSigner } from '../../packages/transparency-log/src/signer/checkpointSigner.ts';
+import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
-import { startServiceWithTree } from '../support/service.ts';
+import { checkpointOf, startServiceWithTree } from '../support/service.ts';
 
 /** In log order. */
 const PLANTS: [user: string, id: bigint, name: string][] = [
@@ -29,7 +30,7 @@ const EVENTS = PLANTS.map(([user, id, name], i) => ({
   data: { id: `${id}`, user, name },
 }));
 
-/** A data directory with these plants, which no test changes. */
+/** A data directory with these plants, which a service has used and no test changes. */
 const dir = appendTo(tempDir(afterAll), ...EVENTS);
 const ORIGIN = 'plants.example/log';
 /** The verifier key of its log. */
@@ -43,6 +44,9 @@ beforeAll(async () => {
   for (let size = 0; size <= PLANTS.length; size++) roots.push((await rootOfLog(log, signal, size)).root);
   await log.close();
   vkey = (await runCli(['log-key'], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN })).stdout.trim();
+  const service = await startServiceWithTree({ DATA_DIR: dir, LOG_ORIGIN: ORIGIN }, afterAll);
+  await checkpointOf(PLANTS.length, service.as('carol', 'audit'));
+  await service.close();
 });
 
 const prove = (...args: string[]) => runCli(['prove', ...args], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN });
@@ -51,126 +55,97 @@ const check = (proof: string, ...options: string[]) =>
   runCommand(['check-proof', '--key', vkey, ...options], { input: [proof] });
 const ALICE_42 = ['--user', 'alice', '--id', '42'];
 
-/** A file with the checkpoint of the log when it had so many events. */
-async function checkpointAt(size: number): Promise<string> {
+function noteAt(size: number, root = roots[size] as string): string {
+  const { origin, key } = loadExistingLogKey({
+    logKeyFile: join(dir, 'log-key.json'),
+    logOrigin: ORIGIN,
+    keyFile: join(dir, 'key.json'),
+  });
+  return signCheckpoint({ size, root }, { origin, key });
+}
+
+/** A file with the checkpoint of the log when it had this number of events. */
+function checkpointAt(size: number, root?: string): string {
   const file = join(tempDir(), 'checkpoint');
-  const proof = succeeded(await prove('--from', '1', '--to', `${size}`));
-  writeFileSync(file, proof.slice(proof.indexOf('\n\n') + 2));
+  writeFileSync(file, noteAt(size, root));
   return file;
 }
 
+/** A copy of the directory. */
+function copied(): string {
+  const copy = tempDir();
+  cpSync(dir, copy, { recursive: true });
+  return copy;
+}
+
 describe('prove, and check-proof of what it prints', () => {
-  test('prove that a plant is in the log, and that a log is append-only', async () => {
+  test('prove that the last checkpoint has a plant, and that the log has only grown up to it', async () => {
     const inclusion = succeeded(await prove(...ALICE_42));
     const { id } = EVENTS[4] as { id: string };
     expect(inclusion).toMatch(
       /^c2sp\.org\/tlog-proof@v1\nextra [\w+/=]+\nindex 4\n([\w+/]{43}=\n){3}\nplants/,
     );
-    expect(succeeded(await check(inclusion))).toEqual(
-      expect.stringMatching(
-        RegExp(
-          `^event "${id}" of "plant-alice/42" with the data {.*} is number 5 of the log ${ORIGIN} 7:${roots[7]}\n$`,
-        ),
+    expect(succeeded(await check(inclusion))).toMatch(
+      RegExp(
+        `^event "${id}" of "plant-alice/42" with the data {.*} is at index 4 of the log ${ORIGIN} 7:${roots[7]}\n$`,
       ),
     );
-    const consistency = succeeded(await prove('--from', '5'));
-    expect(succeeded(await prove('--from', await checkpointAt(5)))).toBe(consistency);
-    expect(consistency).toMatch(/^old 5\n([\w+/]{43}=\n)+\nplants/);
-    expect(succeeded(await check(consistency, '--expect', await checkpointAt(5)))).toBe(
-      `the log ${ORIGIN} 5:${roots[5]} is the beginning of 7:${roots[7]}\n`,
-    );
-  });
-
-  test('prove a plant at any size that includes it, and growth between any sizes', async () => {
-    for (const [user, id, number, size] of [
-      ['bob', '42', 2, 2],
-      ['alice', '42', 5, 6],
-      ['bob', '2', 6, 7],
-    ] as const) {
-      const proof = succeeded(await prove('--user', user, '--id', id, '--size', `${size}`));
-      expect(succeeded(await check(proof))).toMatch(
-        RegExp(`number ${number} of .* ${size}:${roots[size]}\n$`),
-      );
-    }
-    for (const [from, to] of [
-      [1, 2],
-      [2, 7],
-      [7, 7],
-    ] as const) {
-      const proof = succeeded(await prove('--from', `${from}`, '--to', `${to}`));
-      expect(succeeded(await check(proof, '--expect', `${from}:${roots[from]}`))).toMatch(
-        RegExp(` ${to}:${roots[to]}\n$`),
+    for (const from of [1, 2, 5, 7]) {
+      const growth = succeeded(await prove('--from', `${from}`));
+      expect(succeeded(await prove('--from', checkpointAt(from)))).toBe(growth);
+      expect(growth).toMatch(RegExp(`^old ${from}\n([\\w+/]{43}=\n)*\nplants`));
+      expect(succeeded(await check(growth, '--expect', checkpointAt(from)))).toBe(
+        `the log ${ORIGIN} ${from}:${roots[from]} is the beginning of 7:${roots[7]}\n`,
       );
     }
   });
 
   test('prove a plant in the cosigned log, if it has the plant', async () => {
-    const copy = tempDir();
-    cpSync(dir, copy, { recursive: true });
-    const note = readFileSync(await checkpointAt(5), 'utf8');
+    const DATA_DIR = copied();
     const { id } = parseVerifierKey(vkey);
-    writeFileSync(join(copy, `checkpoint-${id}.cosigned`), `${note}— witness.example/w1 AAAAAAAA\n`);
+    writeFileSync(join(DATA_DIR, `checkpoint-${id}.cosigned`), `${noteAt(5)}— witness.example/w1 AAAAAAAA\n`);
     const proven = async (...args: string[]) =>
-      succeeded(await runCli(['prove', ...args], { DATA_DIR: copy, LOG_ORIGIN: ORIGIN }));
+      succeeded(await runCli(['prove', ...args], { DATA_DIR, LOG_ORIGIN: ORIGIN }));
     expect(await proven(...ALICE_42)).toMatch(/\n5\n.*\n\n— .*\n— witness\.example\/w1 AAAAAAAA\n$/);
     expect(await proven('--user', 'bob', '--id', '2')).toMatch(/\n7\n.*\n\n— .*\n$/);
-    expect(await proven(...ALICE_42, '--size', '6')).toMatch(/\n6\n.*\n\n— .*\n$/);
   });
 
-  test('need no saved tree: it may be missing, damaged or switched off', async () => {
-    const copy = tempDir();
-    cpSync(dir, copy, { recursive: true });
-    const proof = succeeded(await prove(...ALICE_42));
-    writeFileSync(join(copy, 'merkleTree.db'), 'damaged');
-    for (const MERKLE_TREE of ['on', 'off'])
-      expect(
-        succeeded(await runCli(['prove', ...ALICE_42], { DATA_DIR: copy, LOG_ORIGIN: ORIGIN, MERKLE_TREE })),
-      ).toBe(proof);
+  test('sign nothing, and change no file', async () => {
+    const before = readdirSync(dir).map((name) => [name, readFileSync(join(dir, name)).toString('base64')]);
+    await prove(...ALICE_42);
+    await prove('--from', '3');
+    expect(readdirSync(dir).map((name) => [name, readFileSync(join(dir, name)).toString('base64')])).toEqual(
+      before,
+    );
   });
 
-  test('extend what a service beside them has signed meanwhile', async () => {
-    const DATA_DIR = appendTo(tempDir(), ...EVENTS);
-    await runCli(['log-key'], { DATA_DIR });
-    const paths: unknown[] = [];
-    const sign = vi.spyOn(CheckpointSigner.prototype, 'sign');
-    onTestFinished(() => sign.mockRestore());
-    sign.mockImplementationOnce(async (head, proveConsistency) => {
-      appendTo(DATA_DIR, plantOf('carol', 8, 'meanwhile'));
-      paths.push(await proveConsistency(7, 8), await proveConsistency(7, 9));
-      return { ...head, origin: ORIGIN, note: 'signed\n' };
-    });
-    expect(succeeded(await runCli(['prove', '--from', '5'], { DATA_DIR }))).toMatch(/signed\n$/);
-    const hash = expect.any(String);
-    expect(paths).toEqual([[hash, hash, hash, hash], undefined]);
-  });
-
-  test('work beside a running service, and include acknowledged events', async () => {
+  test('work beside a running service, for what it has signed', async () => {
     const { as, dir: DATA_DIR } = await startServiceWithTree();
     for (const user of ['alice', 'bob']) await as(user).create(42n, { name: `${user}'s` });
+    await checkpointOf(2, as('carol', 'audit'));
     const proof = succeeded(await runCli(['prove', '--user', 'bob', '--id', '42'], { DATA_DIR }));
     const key = succeeded(await runCli(['log-key'], { DATA_DIR })).trim();
     const checked = succeeded(await runCommand(['check-proof', '--key', key], { input: [proof] }));
     expect(checked).toMatch(
-      /of "plant-bob\/42" with the data \{.*"name":"bob's".*\} is number 2 of the log urn:plant-store 2:/,
+      /of "plant-bob\/42" with the data \{.*"name":"bob's".*\} is at index 1 of the log urn:plant-store 2:/,
     );
   });
 
-  test('print the same on EventStoreDB as on the embedded log, and write only what was signed', async () => {
+  test('print the same on EventStoreDB as on the embedded log, and append nothing', async () => {
     const server = await startFakeServer();
     writeTo(server, ...EVENTS);
     const env = {
-      DATA_DIR: join(tempDir(), 'data'),
+      DATA_DIR: tempDir(),
       EVENTSTOREDB_URL: server.url,
       LOG_ORIGIN: ORIGIN,
       LOG_KEY_FILE: join(dir, 'log-key.json'),
     };
-    const there = await runCli(['prove', ...ALICE_42], env);
-    expect(succeeded(there)).toBe(succeeded(await prove(...ALICE_42)));
-    expect(server.log.all).toHaveLength(EVENTS.length);
-    expect(readdirSync(env.DATA_DIR).toSorted()).toEqual([
-      expect.stringMatching(/^checkpoint-[\da-f]{8}/),
-      'checkpoint.lock',
-    ]);
+    const service = await startServiceWithTree(env);
+    await checkpointOf(7, service.as('carol', 'audit'));
+    await service.close();
+    const before = server.log.all.length;
+    expect(succeeded(await runCli(['prove', ...ALICE_42], env))).toBe(succeeded(await prove(...ALICE_42)));
+    expect(server.log.all).toHaveLength(before);
   });
 });
 
@@ -178,18 +153,12 @@ describe('only one line with the reason is printed', () => {
   const EITHER = /requires either --user and --id, or --from\./;
 
   const plant = (user: string, id: string) => ['--user', user, '--id', id];
-  const hasNo = (user: string, id: string, events: number) =>
-    RegExp(`"${user}" has no plant ${id} among the first ${events} events`);
-  const BEYOND = /the log has 7 events, fewer than 8/;
+  const BEYOND = /--from must be from 1 to 7, the size of the last checkpoint\./;
 
   test.each<[string, string[], RegExp]>([
-    ['for an unknown user', plant('carol', '42'), hasNo('carol', '42', 7)],
-    ['for a size before the plant', [...ALICE_42, '--size', '4'], hasNo('alice', '42', 4)],
-    ['for size 0', [...ALICE_42, '--size', '0'], hasNo('alice', '42', 0)],
-    ['for a size beyond the log', [...ALICE_42, '--size', '8'], BEYOND],
-    ['from a size beyond the log', ['--from', '8'], BEYOND],
-    ['to a size beyond the log', ['--from', '3', '--to', '8'], BEYOND],
-    ['from later to earlier', ['--from', '3', '--to', '2'], /--from must not be greater than --to\./],
+    ['for an unknown user', plant('carol', '42'), /"carol" has no plant 42/],
+    ['from a size beyond the checkpoint', ['--from', '8'], BEYOND],
+    ['from size 0', ['--from', '0'], BEYOND],
     [
       'from a file that does not exist',
       ['--from', 'five'],
@@ -200,14 +169,11 @@ describe('only one line with the reason is printed', () => {
       ['--from', `2:${'0'.repeat(64)}`],
       /--from must be a number of events or a file/,
     ],
-    ['from size 0', ['--from', '0'], /--from must be at least 1\./],
     ['without options', [], EITHER],
     ['for a user without an id', ['--user', 'alice'], EITHER],
     ['for both kinds of proof', [...ALICE_42, '--from', '1'], EITHER],
     ['for an empty user', plant('', '42'), /--user must be 1 to 255 characters/],
     ['for an ID that is not a number', plant('alice', 'fern'), /--id must be a 64-bit integer/],
-    ['for a negative size', [...ALICE_42, '--size', '-1'], /--size must be a number of events\./],
-    ['for an invalid size', ['--from', '1', '--to', '1e3'], /--to must be a number of events\./],
     ['for an infinite size', ['--from', '9'.repeat(400)], /--from must be a number of events\./],
   ])('%s', async (_, args, line) => {
     expectRefused(await prove(...args), line);
@@ -219,6 +185,50 @@ describe('only one line with the reason is printed', () => {
     expectRefused(refused, /cannot use the key file .*log-key\.json: ENOENT/);
     expect(readdirSync(DATA_DIR)).not.toContain('log-key.json');
   });
+
+  test('for a plant after the last checkpoint', async () => {
+    const DATA_DIR = copied();
+    appendTo(DATA_DIR, plantOf('alice', 8, 'late'));
+    const refused = await runCli(['prove', '--user', 'alice', '--id', '8'], { DATA_DIR, LOG_ORIGIN: ORIGIN });
+    expectRefused(refused, /the last checkpoint, of 7 events, does not have the plant yet; retry/);
+  });
+
+  test.each<[string, (copy: string) => void, object, RegExp]>([
+    [
+      'without the Merkle tree',
+      () => {},
+      { MERKLE_TREE: 'off' },
+      /requires the Merkle tree: MERKLE_TREE is off\./,
+    ],
+    [
+      'without a saved tree',
+      (copy) => rmSync(join(copy, 'merkleTree.db')),
+      {},
+      /no checkpoint is signed yet/,
+    ],
+    [
+      'without a checkpoint',
+      (copy) => rmSync(join(copy, `checkpoint-${parseVerifierKey(vkey).id}`)),
+      {},
+      /no checkpoint is signed yet: start the service\./,
+    ],
+    [
+      'for a damaged tree',
+      (copy) => writeFileSync(join(copy, 'merkleTree.db'), 'damaged'),
+      {},
+      /not a database/,
+    ],
+    [
+      'for a plant whose event was altered',
+      (copy) => alterLog(copy, "UPDATE events SET data = '{}' WHERE position = 5"),
+      {},
+      /the log no longer has the event at position 5 that is in its Merkle tree/,
+    ],
+  ])('%s', async (_, change, env, line) => {
+    const DATA_DIR = copied();
+    change(DATA_DIR);
+    expectRefused(await runCli(['prove', ...ALICE_42], { DATA_DIR, LOG_ORIGIN: ORIGIN, ...env }), line);
+  });
 });
 
 describe('verify --expect', () => {
@@ -226,18 +236,11 @@ describe('verify --expect', () => {
     runCli(['verify', '--expect', file], { DATA_DIR: dir, LOG_ORIGIN: ORIGIN, ...env });
 
   test('takes a file with a checkpoint, and verifies its signature', async () => {
-    const file = await checkpointAt(5);
+    const file = checkpointAt(5);
     expect(succeeded(await verify(file))).toMatch(
       RegExp(`^expected {2}the log begins with 5:${roots[5]}\n(.*\n)+problems +none$`, 'm'),
     );
-    const other = succeeded(
-      await runCli(['prove', '--from', '1'], {
-        DATA_DIR: appendTo(tempDir(), plantOf('alice', 1, 'Ivy'), plantOf('bob', 2, 'Elm')),
-        LOG_KEY_FILE: join(dir, 'log-key.json'),
-        LOG_ORIGIN: ORIGIN,
-      }),
-    );
-    writeFileSync(file, other.slice(other.indexOf('\n\n') + 2));
+    writeFileSync(file, noteAt(2, roots[3]));
     const { code, stdout } = await verify(file);
     expect({ code, stdout }).toEqual({
       code: 1,
@@ -246,13 +249,13 @@ describe('verify --expect', () => {
   });
 
   test('refuses a checkpoint whose signature is invalid', async () => {
-    const file = await checkpointAt(5);
+    const file = checkpointAt(5);
     writeFileSync(file, readFileSync(file, 'utf8').replace('\n5\n', '\n6\n'));
     expectRefused(await verify(file), /the signature of plants\.example\/log is invalid/);
   });
 
   test('reports that it cannot verify the signature of another log, or without the key', async () => {
-    const file = await checkpointAt(5);
+    const file = checkpointAt(5);
     const renamed = await verify(file, { LOG_ORIGIN: 'other.example' });
     expect(renamed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^problems +none$/m) });
     expect(renamed.stderr).toBe(

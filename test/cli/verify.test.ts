@@ -56,6 +56,7 @@ describe('verify', () => {
       tree: '3',
       unknown: 0,
       erased: 0,
+      records: 0,
       skipped: 0,
       problemCount: 0,
       problems: [],

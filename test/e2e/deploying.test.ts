@@ -237,7 +237,7 @@ describe('Kubernetes', () => {
       const text = readFileSync(join(checkout, file), 'utf8');
       expect(text).toContain("{ name: EVENT_SOURCE, value: 'https://plants.example' }");
       expect([...text.matchAll(/image: (\S+)/g)].map(([, image]) => image)).not.toContain(
-        'registry.example/plant-store:1.0.0',
+        'registry.example/plant-store:2.0.0',
       );
     }
     const [workload] = parseAllDocuments(

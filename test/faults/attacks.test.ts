@@ -102,7 +102,7 @@ const ATTACKS: readonly Attack[] = [
     name: 'unread newest events',
     bytes: (token) => get('/events?order=descending&limit=1000', token).repeat(5),
   },
-  { name: 'unread bundles of entries', bytes: (token) => get('/tile/entries/000', token).repeat(5) },
+  { name: 'unread entries', bytes: (token) => get('/tile/entries/000', token).repeat(5) },
   { name: 'unread event streams', bytes: (token) => get('/events', token + EVENT_STREAM).repeat(5) },
   {
     name: 'event streams without an event',

@@ -48,9 +48,39 @@ describe('an auditor of a service', () => {
     const other = await auditorOf(service);
     await other.monitored(4);
     alterLog(service.dir, "UPDATE events SET data = replace(data, 'Ivy', 'Elm') WHERE position = 4");
+    expect(await monitor()).toMatchObject({ code: 0 }); // the tree has what was signed
     expectRefused(
-      await monitor(),
-      /^ALARM: mismatch: the entry of event 4 does not have its hash in the tree/,
+      await monitor(service.url, '--events'),
+      /^ALARM: mismatch: in \/events, the event at index 3 has the entry [\da-f]{64}; its entry is /,
+    );
+  });
+
+  test('raises no alarm beside erasures, and counts them', async () => {
+    const service = await startServiceWithTree();
+    const users = Array.from({ length: 12 }, (_, i) => `user${i}`);
+    for (const user of users)
+      for (let id = 1; id <= 3; id++) await service.as(user).create(id, { name: 'Fern' });
+    const [first, other] = [await auditorOf(service), await auditorOf(service)];
+    await first.monitored(36);
+    let running = true;
+    const watching = (async () => {
+      while (running)
+        expect(await other.monitor(service.url, '--events', '--all')).toMatchObject({ code: 0, stderr: '' });
+    })();
+    for (const user of users) {
+      const headers = { 'content-type': 'application/json' };
+      const body = JSON.stringify({ user });
+      const response = await service
+        .as('dana', 'erase')
+        .request('/erasures', { method: 'POST', headers, body });
+      expect(response.status).toBe(200);
+      expect(await first.monitor(service.url, '--events')).toMatchObject({ code: 0, stderr: '' });
+    }
+    running = false;
+    await watching;
+    await first.monitored(48);
+    expect((await first.monitor(service.url, '--events')).stdout).toMatch(
+      /, erased: 36 \(12 records\), never read: \d+\n$/,
     );
   });
 });

@@ -2,7 +2,11 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test } from 'vitest';
+import { proveConsistency } from '../../packages/transparency-log/src/notes/prove.ts';
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
+import { merkleTreeFile, SavedTree } from '../../packages/transparency-log/src/view/index.ts';
 import {
   entries,
   FakeLog,
@@ -13,12 +17,12 @@ import {
 } from '../../packages/transparency-log/test/monitor/fakeLog.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
+import { readConfig } from '../../src/config.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { runCli, succeeded } from '../support/cli.ts';
-import { eraseUser } from '../support/erasure.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
-import { serviceOfFile, startService } from '../support/service.ts';
+import { checkpointOf, serviceOfFile, startService } from '../support/service.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 const PAGE = readFileSync(join(ROOT, 'docs/auditing.md'), 'utf8');
@@ -47,7 +51,8 @@ const hasPython = canRun('the scripts of docs/tools', ['python3', '--version']);
 
 /** The service on which pasted commands run. */
 const service = await serviceOfFile({ MERKLE_TREE: 'on' });
-const inDir = { DATA_DIR: service.dir };
+const inDir = { DATA_DIR: service.dir, MERKLE_TREE: 'on' };
+const auditor = service.as('carol', 'audit');
 
 test('README.md starts with commands that create and list a plant, and show the log, when pasted', async () => {
   const [, request = '', auditor = '', ...others] = blocks('sh', README);
@@ -101,7 +106,10 @@ test('docs/guide.md has lines of JavaScript that keep every digit of an ID, and 
 /** The directory of the commands: a checkout, to which they write their files. */
 const dir = tempDir(afterAll);
 createCheckout(dir);
-await createPlants(service, PLANTS);
+await createPlants(service, PLANTS.slice(0, 5));
+const CHECKPOINT_OF_5 = await checkpointOf(5, auditor);
+await createPlants(service, PLANTS.slice(5));
+await checkpointOf(7, auditor);
 const { stdout: verification } = await runCli(['verify'], inDir);
 /** The SIZE:ROOT that an auditor keeps. */
 const expectedRoot = /^expect +(\S+)$/m.exec(verification)?.[1] as string;
@@ -117,6 +125,23 @@ describe('docs/auditing.md', () => {
     );
     expect(named.length).toBeGreaterThan(10);
     for (const option of named) expect(help).toMatch(RegExp(`${option}\\b`));
+  });
+
+  test('shows what its commands print, when pasted after those of README.md', async () => {
+    const other = await startService({ MERKLE_TREE: 'on' });
+    const checkout = tempDir();
+    createCheckout(checkout);
+    const paste = async (block: string) => {
+      const script = `cd '${checkout}'\n${block.replaceAll('http://127.0.0.1:3000', other.url)}`;
+      const env = { DATA_DIR: other.dir, MERKLE_TREE: 'on' };
+      return succeeded(await run({ env, command: ['sh', '-c', script] }));
+    };
+    await paste(blocks('sh', README)[1] ?? '');
+    await checkpointOf(1, other.as('carol', 'audit'));
+    const [line = ''] = (await paste(`${SETUP}${CHECK}`)).split(/(?<=\n)/);
+    const shown = (text: string) =>
+      text.replaceAll(/[\da-f]{64}|[\da-f]{16}…/g, 'ROOT').replaceAll(/\d{4}-\S+Z/g, 'TIME');
+    expect([line, await paste(VERIFY)].map(shown)).toEqual(blocks('').map(shown));
   });
 
   test('prints the same events over HTTP as replay, and earlier plants', async () => {
@@ -140,20 +165,15 @@ describe('docs/auditing.md', () => {
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(newest.map(([, , { name }]) => name));
   });
 
-  test('follows the log over HTTP', async () => {
-    const [line, again, ...more] = succeeded(await pasted(CHECK)).split(/(?<=\n)/);
-    const found = (added: string) => RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`);
-    expect(line).toMatch(found('7'));
-    expect(again).toMatch(found('0, compared again: 7'));
-    expect(more).toEqual([]);
-    for (const one of [line, blocks('')[0]])
-      expect(one).toMatch(/^\d{4}-\S+Z {2}\S+ {2}7:[\da-f]+…? {2}new events: \d\n$/);
+  test('follows the log over HTTP, with and without access to its content', async () => {
+    const lines = succeeded(await pasted(CHECK)).split(/(?<=\n)/);
+    const found = (added: string) =>
+      expect.stringMatching(RegExp(`  urn:plant-store  ${expectedRoot}  new events: ${added}\n$`));
+    expect(lines).toEqual(['7', '0', '0, compared again: 7'].map(found));
   });
 
-  test('verifies the checkpoint of the monitor, or a SIZE:ROOT, and shows the output', async () => {
-    const labels = (printed = '') => printed.replaceAll(/^(\w+ +).*$/gm, '$1');
+  test('verifies the checkpoint of the monitor, or a SIZE:ROOT', async () => {
     const printed = succeeded(await pasted(VERIFY));
-    expect(labels(blocks('')[1])).toBe(labels(printed));
     expect(printed).toContain(`size      ${PLANTS.length}\n`);
     expect(printed).toContain(`expected  the log begins with ${expectedRoot}\n`);
     expect(printed).toContain('problems  none\n');
@@ -163,11 +183,12 @@ describe('docs/auditing.md', () => {
   });
 
   test('proves that a plant is in the log, and that the log is append-only', async () => {
-    const five = succeeded(await runCli(['prove', '--from', '1', '--to', '5'], inDir));
-    writeFileSync(join(dir, 'monitor.checkpoint'), five.slice(five.indexOf('\n\n') + 2));
+    writeFileSync(join(dir, 'monitor.checkpoint'), CHECKPOINT_OF_5);
     const [plant = '', ...shown] = succeeded(await pasted(PROVE)).split('\n');
     expect(plant).toMatch(
-      RegExp(`of "plant-alice/1" with the data {.*} is number 5 of the log urn:plant-store ${expectedRoot}$`),
+      RegExp(
+        `of "plant-alice/1" with the data {.*} is at index 4 of the log urn:plant-store ${expectedRoot}$`,
+      ),
     );
     expect(shown).toEqual([
       expect.stringMatching(
@@ -189,7 +210,7 @@ describe('docs/witnesses.md', () => {
         .replace('witness.example/w1+KEYID+KEY', vkey)
         .replace('http://127.0.0.1:7380', url)
         .replace('--state monitor', '--state cosigned');
-    const data = { DATA_DIR: tempDir(), MERKLE_TREE: 'on' };
+    const data = { DATA_DIR: tempDir() };
     const log = start(shell(used(LOG), data));
     const setup = `${SETUP}\nURL=${await log.listening()}`;
     const check = async () => succeeded(await pasted(used(REQUIRE), { setup, env: data }));
@@ -206,7 +227,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     expect([signed, root, ...more]).toEqual([expectedRoot, expectedRoot, '']);
     expect(signature).toBe('Signature Verified Successfully');
     expect(plant).toMatch(
-      RegExp(`^\\["plant-alice/1", "[\\da-f-]{36}", {.*}\\] is number 5 of ${expectedRoot}$`),
+      RegExp(`^\\["plant-alice/1", "[\\da-f-]{36}", {.*}\\] is at index 4 of ${expectedRoot}$`),
     );
     const receipt = readFileSync(join(dir, 'receipt.tlog-proof'), 'utf8');
     writeFileSync(join(dir, 'now.checkpoint'), receipt.replace('\n7\n', '\n8\n'));
@@ -279,15 +300,16 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     expect(await python('root.py', [denied])).toEqual([
       refused(`line 1 is not an event of this service, ${got}`),
     ]);
-    const leaf = '00'.repeat(32);
-    const stub = `${JSON.stringify({ type: 'EventErased', data: { leaf }, erased: leaf })}\n`;
-    expect(await python('root.py', [stub])).toEqual([
-      refused(
-        'line 1 is an erased event, and no later line is the record of it; read the events again, to their end\n',
-      ),
-    ]);
-    const [short] = await python('root.py', [''], '7');
-    expect(short).toEqual(refused('the input has 0 events, fewer than 7\n'));
+    for (const [script, message] of [
+      ['root.py', 'SIZE must be a number of events'],
+      ['consistency.py', 'argument SIZE:ROOT: expected a size and a root'],
+      ['signature.py', 'KEY must be NAME+ID+KEY'],
+    ] as const) {
+      const [ended] = await python(script, [''], 'denied');
+      expect(ended).toMatchObject({ code: 2, stdout: '' });
+      expect(ended?.stderr).toContain(message);
+      expect(ended?.stderr).toContain("'denied'");
+    }
   });
 
   test('show, when pasted with an invalid token, the error and no result of an earlier run', async () => {
@@ -295,7 +317,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const { stdout, stderr } = await pasted(TOOLS, { setup: `${SETUP}\nTOKEN=expired` });
     expect(stderr).toMatch(/^curl: \(22\) .*401/m);
     expect(stderr).toMatch(/^not a checkpoint, but: .*"error":40102/m);
-    expect(stderr).toMatch(/invalid int value/);
+    expect(stderr).toMatch(/SIZE must be a number of events, such as 7, but is ''/);
     expect(stdout).toMatch(/^\["plant-alice\/1".*\n$/); // the receipt, which is still valid
   });
 
@@ -304,10 +326,17 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const logs = lines.map((_, i) => lines.slice(0, i + 1).join(''));
     const heads = (await python('root.py', logs)).map((ended) => succeeded(ended).trim());
     expect(heads.at(-1)).toBe(expectedRoot);
+    const { origin, key } = loadExistingLogKey(readConfig(inDir));
+    using tree = new SavedTree(merkleTreeFile(service.dir));
+    const checkpoint = (head: string) => {
+      const [size, root = ''] = head.split(':');
+      const signed = { size: Number(size), root };
+      return { ...signed, origin, note: signCheckpoint(signed, { origin, key }) };
+    };
     for (const [i, head] of heads.slice(0, -1).entries()) {
       const later = heads.slice(i + 1);
-      const proofs = await Array.fromAsync(later, async (_, j) =>
-        succeeded(await runCli(['prove', '--from', `${i + 1}`, '--to', `${i + 2 + j}`], inDir)),
+      const proofs = await Array.fromAsync(later, (one) =>
+        proveConsistency(i + 1, checkpoint(one), tree.readTile),
       );
       const proven = await python('consistency.py', proofs, head);
       expect(proven.map(succeeded)).toEqual(later.map((one) => `${head} is the beginning of ${one}\n`));
@@ -316,20 +345,30 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     }
   });
 
-  test('compute the same root after an erasure', async () => {
-    const dir = tempDir();
-    expect((await runCli(['backup', join(dir, 'log.db')], inDir)).code).toBe(0);
-    await eraseUser(dir, 'alice');
-    const lines = succeeded(await runCli(['replay'], { DATA_DIR: dir }));
+  test('compute the root that verify prints after an erasure, and read the receipt of its record', async () => {
+    const erased = { DATA_DIR: tempDir() };
+    expect((await runCli(['backup', join(erased.DATA_DIR, 'log.db')], inDir)).code).toBe(0);
+    expect(await runCli(['erase', 'alice', '--yes'], erased)).toMatchObject({
+      stdout: 'erased 3 events; records: 7\n',
+    });
+    const lines = succeeded(await runCli(['replay'], erased));
     expect(lines).not.toContain('alice');
-    const [ended] = await python('root.py', [lines], '7');
-    expect(ended).toMatchObject({ code: 0, stdout: `${expectedRoot}\n` });
+    const printed = succeeded(await runCli(['verify', '--expect', expectedRoot], erased));
+    const root = /^expect +(\S+)$/m.exec(printed)?.[1] ?? '';
+    expect(printed).toContain('erased    3 events (1 record)\n');
+    const result = { code: 0, signal: null, stdout: `${root}\n`, stderr: 'erased: 3 events, 1 record\n' };
+    expect(await python('root.py', [lines])).toEqual([result]);
+    const other = await startService({ ...erased, MERKLE_TREE: 'on' });
+    await checkpointOf(8, other.as('carol', 'audit'));
+    const receipt = await (await other.as('dana', 'erase').request('/proofs/erasures?index=7')).text();
+    const [read] = await python('inclusion.py', [receipt]);
+    expect(read?.stdout).toBe(`record 7 names 3 events (0, 2, 4) as erased, in ${root}\n`);
   });
 
   test('accept the proof of every plant, and reject damaged proofs', async () => {
     const proofs = await Array.fromAsync(PLANTS, ([user, id]) => proofOf(user, id));
     for (const [i, checked] of (await python('inclusion.py', proofs)).entries())
-      expect(succeeded(checked)).toMatch(RegExp(` is number ${i + 1} of ${expectedRoot}\n$`));
+      expect(succeeded(checked)).toMatch(RegExp(` is at index ${i} of ${expectedRoot}\n$`));
     const [proof = ''] = proofs;
     const [, extra = '', , hash = ''] = proof.split('\n');
     const entry = Buffer.from(extra.slice('extra '.length), 'base64').toString();

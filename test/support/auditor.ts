@@ -13,8 +13,8 @@ export async function auditorOf({ dir, url }: Service) {
   const state = join(tempDir(), 'state');
   const key = succeeded(await runCli(['log-key'], { DATA_DIR: dir })).trim();
   const token = await auditorToken(dir);
-  const monitor = (at = url) => {
-    const args = ['--url', at, '--key', key, '--state', state, '--once'];
+  const monitor = (at = url, ...options: string[]) => {
+    const args = ['--url', at, '--key', key, '--state', state, '--once', ...options];
     return runCommand(['monitor', ...args], { token });
   };
   /** The output of a monitor that finds nothing, when the tree has this number of events. */

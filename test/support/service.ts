@@ -1,4 +1,5 @@
 import { dirname, join } from 'node:path';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { rowsIn } from '@event-sourced/testing/logs';
 import { type AtEnd, tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
@@ -58,8 +59,8 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
 export const serviceOfFile = (env: Record<string, string> = {}) => startService(env, afterAll);
 
 /** The same with the Merkle tree. */
-export const startServiceWithTree = (env: Record<string, string> = {}) =>
-  startService({ MERKLE_TREE: 'on', ...env });
+export const startServiceWithTree = (env: Record<string, string> = {}, atEnd: AtEnd = onTestFinished) =>
+  startService({ MERKLE_TREE: 'on', ...env }, atEnd);
 
 /** A token signed with the key in a data directory. */
 export function tokenOf(dir: string, subject: string, scope?: string, lifetime = '1h'): Promise<string> {
@@ -107,8 +108,31 @@ async function untilReached(send: () => Promise<Response>): Promise<Response> {
   for (;;) {
     const sentAt = process.hrtime.bigint(); // tests stop the clock of `performance`
     const response = await send();
+    if (await isBeforeFirstCheckpoint(response)) {
+      await nextTurn();
+      continue;
+    }
     const waitedMs = Number(process.hrtime.bigint() - sentAt) / 1e6;
     if (response.status !== 503 || waitedMs < REACHED_TIMEOUT_MS) return response;
     if (((await response.clone().json()) as { error: number }).error !== 50302) return response;
+  }
+}
+
+async function isBeforeFirstCheckpoint(response: Response): Promise<boolean> {
+  if (response.status !== 503) return false;
+  return (await response.clone().text()).includes('No checkpoint is signed yet');
+}
+
+/** The note of a checkpoint with at least this number of events. */
+export async function checkpointOf(
+  size: number,
+  auditor: { request: (path: string) => Promise<Response> },
+  path = '/checkpoint',
+): Promise<string> {
+  for (;;) {
+    const response = await auditor.request(path);
+    const note = await response.text();
+    if (response.status === 200 && Number(note.split('\n')[1]) >= size) return note;
+    await pause(20);
   }
 }

@@ -34,19 +34,27 @@ export function verifyCheckpoint(note: string, vkey: string): Checkpoint {
   return { origin, size: Number(size), root: hex(root) };
 }
 
-/** The entry that a proof has as extra data, its index, and the checkpoint, if the proof and its signature hold. */
-export function verifyTlogProof(text: string, vkey: string) {
-  const end = text.indexOf('\n\n');
-  const [first, extra = '', index = '', ...path] = text.slice(0, end).split('\n');
+/** The event whose text a proof has as extra data, its entry, its index, and the checkpoint, if the proof and its signature hold. */
+export function verifyTlogProof(proof: string, vkey: string) {
+  const end = proof.indexOf('\n\n');
+  const [first, extra = '', index = '', ...path] = proof.slice(0, end).split('\n');
   if (first !== 'c2sp.org/tlog-proof@v1') throw new Error('no proof');
-  const checkpoint = verifyCheckpoint(text.slice(end + 2), vkey);
-  const entry = Buffer.from(extra.replace('extra ', ''), 'base64');
+  const checkpoint = verifyCheckpoint(proof.slice(end + 2), vkey);
+  const text = Buffer.from(extra.replace('extra ', ''), 'base64').toString();
+  const event = JSON.parse(text);
+  const entry = entryOf(text, event.type);
   const m = Number(index.replace('index ', ''));
   const leaf = sha256(Buffer.concat([Buffer.of(0), entry]));
   const root = rootOfPath(m, checkpoint.size, leaf, path.map(hex));
   if (root !== checkpoint.root) throw new Error('the proof does not lead to the root');
-  return { entry: JSON.parse(entry.toString()), index: m, checkpoint };
+  return { event, entry, index: m, checkpoint };
 }
+
+/** The entry of an event with this text and type. */
+export const entryOf = (text: string, type: string): Buffer =>
+  createHash('sha256')
+    .update(`{"sha256":"${sha256(Buffer.from(text))}","type":${JSON.stringify(type)}}`)
+    .digest();
 
 /** The entries of a bundle. */
 export function entriesIn(bundle: Buffer): Buffer[] {
@@ -82,4 +90,4 @@ export function tilesOf(
 }
 
 /** The root over these entries: RFC 9162 section 2.1.1. */
-export const rootOf = (entries: readonly Buffer[]): string => MTH(entries.map(String));
+export const rootOf = (entries: readonly Buffer[]): string => MTH(entries);

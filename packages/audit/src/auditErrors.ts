@@ -30,6 +30,9 @@ export function auditErrors(noun: string) {
     unknownEntity: entry(40402, `the user has no ${noun} with this ID`, {
       message: `There is no ${noun} with this ID.`,
     }),
+    unknownRecord: entry(40403, 'the log has no record of erased events at this index', {
+      message: 'There is no record of erased events at this index.',
+    }),
     eventLost: entry(50002, `the log no longer has the event that created this ${noun}`, {
       causes: [LogContradictsTree, StreamDeleted],
       message: `The log no longer has the event that created this ${noun}. The service has logged it for its operators.`,

@@ -62,11 +62,13 @@ function directories(ofEntityType: string): Record<string, string> {
   const core = dirname(resolve('@event-sourced/transparency-log'));
   return {
     app: ofEntityType,
+    canonicalize: dirname(resolve('canonicalize')),
+    'event-log/erasure': dirname(resolve('@event-sourced/event-log/erasure')),
     hashes: dirname(resolve('@noble/hashes/sha2.js')),
     page: PAGE,
     'page/node': join(PAGE, 'node'),
     'transparency-log': core,
-    'transparency-log/entries': join(core, 'entries'),
+    'transparency-log/digest': join(core, 'digest'),
     'transparency-log/merkle': join(core, 'merkle'),
     'transparency-log/notes': join(core, 'notes'),
   };

@@ -1,4 +1,5 @@
-export { type AuditOptions, audit } from './audit.ts';
+export { type AuditOptions, audit, type Transparency } from './audit.ts';
 export { auditErrors } from './auditErrors.ts';
+export { auditMetrics } from './auditMetrics.ts';
 export { auditPage } from './auditPage.ts';
 export type { EntityType } from './entityType.ts';

@@ -3,11 +3,10 @@ import { InFlight } from '@event-sourced/http';
 /**
  * The maximum number of responses in flight per user, by kind. All except tiles and receipts hold about a page in
  * memory until the client has read it; all except tiles occupy the event loop for milliseconds. A monitor reads four
- * tiles or bundles at a time.
+ * tiles at a time.
  */
 export const MAX_IN_FLIGHT = {
   tiles: 100,
-  'bundles of entries': 8,
   receipts: 8,
   replays: 8,
   'pages of events': 8,

@@ -1,4 +1,4 @@
-import { EVENT_ERASED, leafOfStub } from './erasure.ts';
+import { EVENT_ERASED, isStub } from './erasure/erasure.ts';
 import { UUID } from './eventId.ts';
 import { type NewEvent, NO_STREAM, WrongExpectedRevision } from './eventStore.ts';
 import { isPosition } from './position.ts';
@@ -24,8 +24,7 @@ export function appendRequest(
   const [data, metadata] = [JSON.stringify(event.data), JSON.stringify(event.metadata)];
   if (data === undefined || metadata === undefined) throw new TypeError('the event is not JSON');
   const appended = { stream, revision: expectedRevision + 1n, id, type, ...event };
-  if (type === EVENT_ERASED && leafOfStub(appended) === undefined)
-    throw new TypeError(`${EVENT_ERASED} is the type of stubs`);
+  if (type === EVENT_ERASED && !isStub(appended)) throw new TypeError(`${EVENT_ERASED} is the type of stubs`);
   if (expectedRevision !== NO_STREAM && !isPosition(expectedRevision))
     throw new WrongExpectedRevision(stream, expectedRevision);
   return { stream, id, type, data, metadata, expectedRevision };

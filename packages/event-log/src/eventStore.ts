@@ -26,8 +26,6 @@ export type RecordedEvent = Readonly<{
   type: string;
   data: unknown;
   metadata: unknown;
-  /** The leaf hash of the erased event whose stub this is, set by the store. */
-  erased?: string;
 }>;
 
 /** The stub that replaces the event at a position. */
@@ -73,8 +71,11 @@ export type EventLog = {
   /** Reports that the log has reached this position; a node without it may be stale. */
   hadPosition?(position: Position): void;
 
-  /** The number of events after a position. Missing if the store would have to read the events. */
-  countAfter?(position: Position): number;
+  /** The index of the event at a position, from 0. Missing if the store would have to count the events. */
+  indexOf?(position: Position): number;
+
+  /** The position of the event at an index, from 0, if the log has it. Missing like `indexOf`. */
+  positionOf?(index: number): Position;
 
   /** The event at exactly this position; undefined if there is none. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
@@ -131,14 +132,23 @@ export type EventStore = EventLog & {
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 
   /**
-   * Replaces events with stubs and appends the first events of new streams, all durably or nothing. Missing if the store
-   * cannot overwrite events. @throws StoreUnavailable, also if a position has no event or a stub
+   * Replaces events with stubs and appends the first events of new streams, all durably or nothing. Resolves with the
+   * positions of the appended events. Missing if the store cannot overwrite events.
+   * @throws StoreUnavailable, also if a position has no event or a stub
    */
-  erase?(stubs: readonly Stub[], records: readonly { stream: string; event: NewEvent }[]): Promise<void>;
+  erase?(
+    stubs: readonly Stub[],
+    records: readonly { stream: string; event: NewEvent }[],
+  ): Promise<Position[]>;
 
   /** Pending while files may have bytes of erased events, for example while a reader holds old pages; then undefined. */
   readonly scrubbing?: Promise<void> | undefined;
 };
+
+/** A store that can erase. */
+export type ErasableStore = EventStore & Required<Pick<EventStore, 'erase' | 'indexOf' | 'positionOf'>>;
+
+export const canErase = (store: EventStore): store is ErasableStore => store.erase !== undefined;
 
 /** Observes an event store, for metrics. Its methods must not throw. */
 export type StoreObserver = {

@@ -1,9 +1,9 @@
-export { canErase, type ErasableStore, eraseStreams } from './eraseStreams.ts';
-export { EVENTS_ERASED, parseErasure } from './erasure.ts';
 export { newEventId, UUID } from './eventId.ts';
 export {
   type AppendOutcome,
   type Batch,
+  canErase,
+  type ErasableStore,
   type EventLog,
   type EventStore,
   InvalidEvent,

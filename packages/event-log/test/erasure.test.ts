@@ -1,62 +1,64 @@
 import { expect, test } from 'vitest';
-import { erasureData, leafOfStub, parseErasure, stubOf, withErased } from '../src/erasure.ts';
+import { digestInStub, parseRecord } from '../src/erasure/erasure.ts';
 
-const LEAF = '0123456789abcdef'.repeat(4);
-const OTHER = 'f'.repeat(64);
+const ID = '01234567-89ab-8def-8123-456789abcdef';
+const SHA256 = '0123456789abcdef'.repeat(4);
+const STUB = {
+  stream: `list-erased-${ID}`,
+  revision: 0n,
+  id: ID,
+  type: 'EventErased',
+  data: { sha256: SHA256, type: 'ItemAdded' },
+  metadata: {},
+};
 
-test('a stub follows from the leaf hash and the prefix of streams', () => {
-  expect(stubOf(LEAF, 'list-')).toEqual({
-    stream: 'list-erased-01234567-89ab-8def-8123-456789abcdef',
-    revision: 0n,
-    id: '01234567-89ab-8def-8123-456789abcdef',
-    type: 'EventErased',
-    data: { leaf: LEAF },
-    metadata: {},
-  });
-  expect(stubOf(OTHER, '').id).toBe('ffffffff-ffff-8fff-bfff-ffffffffffff');
+test('a stub has the digest of the event that it replaces', () => {
+  expect(digestInStub(STUB)).toEqual({ sha256: SHA256, type: 'ItemAdded' });
 });
 
-test('an event that was read is a stub only if it is exactly that of its leaf hash', () => {
-  const stub = { position: 1n, ...stubOf(LEAF, 'list-') };
-  expect(withErased(stub).erased).toBe(LEAF);
-  for (const change of [
-    { type: 'Created' },
-    { data: { leaf: OTHER } },
-    { data: { leaf: LEAF, more: 1 } },
-    { data: { leaf: LEAF.toUpperCase() } },
-    { data: null },
-    { metadata: { more: 1 } },
-    { metadata: undefined },
-    { id: stubOf(OTHER, '').id },
-    { stream: 'list-alice/1' },
-    { stream: `list-alice/erased-${stub.id}` },
-    { revision: 1n },
-  ])
-    expect(leafOfStub({ ...stub, ...change })).toBeUndefined();
+const CHANGES = [
+  { type: 'Created' },
+  { data: { sha256: SHA256 } },
+  { data: { sha256: SHA256, type: 1 } },
+  { data: { sha256: SHA256, type: 'ItemAdded', more: 1 } },
+  { data: { sha256: SHA256.toUpperCase(), type: 'ItemAdded' } },
+  { data: { sha256: SHA256.slice(1), type: 'ItemAdded' } },
+  { data: null },
+  { metadata: { more: 1 } },
+  { metadata: undefined },
+  { id: '01234567-89ab-8def-8123-456789abcde0' },
+  { stream: 'list-alice/1' },
+  { stream: `list-alice/erased-${ID}` },
+  { revision: 1n },
+];
+
+test('an event with any other value is no stub', () => {
+  for (const change of CHANGES) expect(digestInStub({ ...STUB, ...change })).toBeUndefined();
 });
 
-const RECORD = { stream: 'list-erasure-1', id: '1', type: 'EventsErased' };
-
-test('a record is read as it was written', () => {
-  const erasure = { log: 'sabc', events: [{ position: 7n, leaf: LEAF }] };
-  const record = { ...RECORD, data: erasureData(erasure) };
-  expect(parseErasure(record)).toEqual(erasure);
-  for (const change of [{ type: 'EventErased' }, { stream: 'list-erasure-2' }, { id: '2' }])
-    expect(parseErasure({ ...record, ...change })).toBeUndefined();
+test('a record names indices in ascending order', () => {
+  expect(parseRecord({ erased: [0] })).toEqual([0]);
+  expect(parseRecord({ erased: [4, 7, 2 ** 53 - 1] })).toEqual([4, 7, 2 ** 53 - 1]);
+  const most = Array.from({ length: 10_000 }, (_, i) => i);
+  expect(parseRecord({ erased: most })).toEqual(most);
 });
 
 test.each([
   null,
+  undefined,
   [],
-  { log: 'sabc' },
-  { log: 1, events: [] },
-  { log: 'sabc', events: {} },
-  { log: 'sabc', events: [null] },
-  { log: 'sabc', events: [{ leaf: LEAF, position: 1 }] },
-  { log: 'sabc', events: [{ leaf: LEAF, position: '0' }] },
-  { log: 'sabc', events: [{ leaf: LEAF, position: '-1' }] },
-  { log: 'sabc', events: [{ leaf: LEAF, position: '9223372036854775808' }] },
-  { log: 'sabc', events: [{ leaf: 'x', position: '1' }] },
-])('%j is no record', (data) => {
-  expect(parseErasure({ ...RECORD, data })).toBeUndefined();
+  {},
+  { erased: [] },
+  { erased: {} },
+  { erased: '4' },
+  { erased: ['4'] },
+  { erased: [-1] },
+  { erased: [0.5] },
+  { erased: [2 ** 53] },
+  { erased: [4, 4] },
+  { erased: [7, 4] },
+  { erased: [4], log: 'sabc' },
+  { erased: Array.from({ length: 10_001 }, (_, i) => i) },
+])('%j is not the data of a record', (data) => {
+  expect(parseRecord(data)).toBeUndefined();
 });

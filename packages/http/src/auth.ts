@@ -4,6 +4,10 @@ import { fieldCount } from './fieldCount.ts';
 import { type Claims, ExpiredToken, InvalidToken, type VerifyToken } from './tokens/tokenVerifier.ts';
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The scopes whose tokens are restricted to routes that name them; see `restrictScope`. */
+    scopes?: readonly string[];
+  }
   interface FastifyRequest {
     /** Verifies the request's bearer token again. @throws InvalidToken, IdentityProviderUnavailable */
     verifyToken: () => Claims | Promise<Claims>;
@@ -13,9 +17,10 @@ declare module 'fastify' {
 /** The token is valid, but its scope does not allow this (RFC 6750 section 3.1). */
 export class InsufficientScope extends Error {
   override readonly name = 'InsufficientScope';
-  readonly scope: string;
-  constructor(scope: string) {
-    super(`This requires a token whose scope contains ${scope}.`);
+  /** The scope that allows it; undefined if another scope of the token forbids it. */
+  readonly scope: string | undefined;
+  constructor(message: string, scope?: string) {
+    super(message);
     this.scope = scope;
   }
 }
@@ -49,14 +54,32 @@ export async function authenticate(app: FastifyInstance, { verifyToken, isUser }
   app.addHook('onRequest', app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>);
 }
 
-/** A hook that throws InsufficientScope. It runs before validation, so that callers without the scope learn nothing. */
+/**
+ * A hook that throws InsufficientScope unless the token has one of these scopes. It runs before validation, so that callers
+ * without the scope learn nothing.
+ */
 export const requireScope =
-  (scope: string) =>
+  (...scopes: [string, ...string[]]) =>
   async ({ verifyToken }: FastifyRequest): Promise<Claims> => {
     const claims = await verifyToken();
-    if (!claims.scopes.includes(scope)) throw new InsufficientScope(scope);
-    return claims;
+    if (scopes.some((scope) => claims.scopes.includes(scope))) return claims;
+    throw new InsufficientScope(
+      `This requires a token whose scope contains ${scopes.join(' or ')}.`,
+      scopes[0],
+    );
   };
+
+/**
+ * Restricts tokens with a scope, and without any of `unless`, to the routes of this context whose `config.scopes` has it.
+ */
+export function restrictScope(app: FastifyInstance, scope: string, unless: readonly string[]): void {
+  app.addHook('onRequest', async ({ verifyToken, routeOptions }) => {
+    const { scopes } = await verifyToken();
+    if (!scopes.includes(scope) || scopes.some((one) => unless.includes(one))) return;
+    if (!routeOptions.config.scopes?.includes(scope))
+      throw new InsufficientScope(`A token with the scope ${scope} alone does not allow this.`);
+  });
+}
 
 export const TOKEN_REJECTIONS = ['missing', 'invalid', 'expired', 'insufficient_scope'] as const;
 export type TokenRejection = (typeof TOKEN_REJECTIONS)[number];

@@ -158,7 +158,7 @@ export function tokenErrors(realm: string) {
       causes: [InsufficientScope],
       headers: {
         'WWW-Authenticate': ({ scope }: InsufficientScope) =>
-          `${challenge}, error="insufficient_scope", scope="${scope}"`,
+          `${challenge}, error="insufficient_scope"${scope === undefined ? '' : `, scope="${scope}"`}`,
       },
       example: 'This requires a token whose scope contains audit.',
     }),

@@ -1,5 +1,5 @@
 export { apiReference } from './apiReference.ts';
-export { authenticate, requireScope } from './auth.ts';
+export { authenticate, requireScope, restrictScope } from './auth.ts';
 export { causeChain } from './errorHandler.ts';
 export {
   type ErrorEntry,

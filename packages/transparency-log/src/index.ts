@@ -1,8 +1,6 @@
 // The core: it needs no database, files or event log. In browsers, the audit page replaces Node's `Buffer` and `hash`.
 
-export { entryHash, erasedLeaf } from './entries/stub.ts';
-export { readEntriesAfter } from './entries/verifiedEntries.ts';
-export { leafHash, MerkleTree } from './merkle/merkleTree.ts';
+export { entryLeafHash, leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { verifyConsistency } from './merkle/proofs.ts';
 export {
   consistencyProofFromTiles,
@@ -19,22 +17,23 @@ export { formatTreeHead, isSameHead, parseTreeHead, type TreeHead } from './merk
 export { VerifiedTiles } from './merkle/verifiedTiles.ts';
 export { type Checkpoint, EMPTY_TREE, openCheckpoint, readUnverifiedCheckpoint } from './notes/checkpoint.ts';
 export { decodeTextFile, encodeHash } from './notes/encoding.ts';
-export { parseEntryBundle } from './notes/entryBundle.ts';
+export { formatDigestBundle, parseEntryBundle } from './notes/entryBundle.ts';
 export { NotVerified } from './notes/notVerified.ts';
 export { printable } from './notes/printable.ts';
 export {
   formatInclusionProof,
   isInclusionProof,
+  MAX_PROOF_BYTES,
   openConsistencyProof,
   openInclusionProof,
   parseConsistencyProof,
 } from './notes/proof.ts';
-export { proveConsistency, proveInclusion } from './notes/prove.ts';
+export { NotInTree, proveConsistency, proveInclusion } from './notes/prove.ts';
 export {
   formatVerifierKey,
   isKeyName,
   KEY_NAME_RULE,
-  MAX_NOTE_BYTES,
   parseVerifierKey,
   type VerifierKey,
 } from './notes/signedNote.ts';
+export { readEntriesAfter } from './notes/verifiedEntries.ts';

@@ -2,37 +2,36 @@ import {
   type Checkpoint,
   consistencyProofFromTiles,
   decodeTextFile,
-  erasedLeaf,
   formatTreeHead,
   formatVerifierKey,
   isInclusionProof,
-  MAX_NOTE_BYTES,
+  MAX_PROOF_BYTES,
   NotVerified,
   openCheckpoint,
-  openInclusionProof,
   parseConsistencyProof,
   parseVerifierKey,
-  readEntriesAfter,
   TileMismatch,
   type TileOrEntries,
   type TreeHead,
   tilePath,
-  VerifiedTiles,
   type VerifierKey,
   verifyConsistency,
 } from '@event-sourced/transparency-log';
-import { ApiError, errorMessage } from './api.ts';
+import { openReceipt, type Receipt } from '@event-sourced/transparency-log/digest';
+import { ApiError, errorMessage, pause } from './api.ts';
 import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
-import { eventFacts, mismatchFacts } from './entryFacts.ts';
+import { contradictionFacts, eventFacts, mismatchFacts } from './entryFacts.ts';
+import { readLines } from './events.ts';
+import { type ComparedLog, Contradiction, readLog } from './readLog.ts';
 import { type Context, Screen } from './screen.ts';
 import { count, counted, visible } from './text.ts';
 
-/** The largest proof has an entry of 64 KiB in Base64, and a note. */
-const MAX_FILE_BYTES = 2 * MAX_NOTE_BYTES;
+const CHECKPOINT_INTERVAL_MS = 1_000;
+const MAX_LISTED = 20;
 
 type Card = 'key' | 'checkpoint' | 'whole' | 'evidence';
 /** The paragraph of the help about an alarm. */
-type Topic = 'key' | 'tiles' | 'lost' | 'evidence';
+type Topic = 'key' | Contradiction['topic'];
 
 /** Checks of the log, computed in the browser from the key that the auditor pastes. */
 export class Check extends Screen {
@@ -42,7 +41,10 @@ export class Check extends Screen {
   /** The latest checkpoint with a valid signature of this key. */
   #checkpoint: Checkpoint | undefined;
   /** The signed tree head that the events were compared with last: the log may have grown since. */
-  #compared: (TreeHead & { erased: number }) | undefined;
+  #compared: ComparedLog | undefined;
+  /** The receipts that were given: the indices of events, and what records name as erased, by the index of the record. */
+  readonly #events = new Set<number>();
+  readonly #records = new Map<number, readonly number[]>();
   /** What each card has found since the key was submitted: whether the check passed, or the text of an alarm. */
   readonly #found = new Map<Card, true | { alarm: string; topic: Topic }>();
 
@@ -134,8 +136,8 @@ export class Check extends Screen {
   }
 
   async #readWholeLog(): Promise<void> {
-    if (!this.#checkpoint) return;
-    const { size, root } = this.#checkpoint;
+    const key = this.#key;
+    if (!key || !this.#checkpoint) return;
     const signal = this.restart();
     const progress = this.find<HTMLProgressElement>('progress');
     const pace = this.find('.pace');
@@ -149,29 +151,38 @@ export class Check extends Screen {
     showReading(true);
     this.find('#whole .result').replaceChildren();
     const startedAt = performance.now();
-    const onProgress = (entries: number): void => {
+    const onProgress = (events: number, size: number): void => {
       const seconds = (performance.now() - startedAt) / 1_000;
-      progress.value = entries / size;
-      const left = Math.ceil((seconds * (size - entries)) / entries);
-      pace.textContent = `${count(entries)} of ${counted(size, 'event')}, ${counted(left, 'second')} left`;
+      progress.value = events / size;
+      const left = Math.ceil((seconds * (size - events)) / events);
+      pace.textContent = `${count(events)} of ${counted(size, 'event')}, ${counted(left, 'second')} left`;
     };
+    const { api } = this;
     try {
-      const read = (tile: TileOrEntries): Promise<Buffer> => this.api.getBytes(tilePath(tile), { signal });
-      const tiles = await VerifiedTiles.open({ size, root }, read);
-      const entries = (index: number, width: number) => read({ level: 'entries', index, width });
-      let erased = 0;
-      for await (const { first, entries: bundle } of readEntriesAfter(0, tiles, { entries })) {
-        erased += bundle.filter((entry) => erasedLeaf(entry) !== undefined).length;
-        onProgress(first - 1 + bundle.length);
-      }
+      const compared = await readLog(this.#checkpoint, {
+        read: (tile: TileOrEntries) => api.getBytes(tilePath(tile), { signal }),
+        async *lines(query) {
+          yield* readLines(await api.get(`events${query}`, { signal }));
+        },
+        newest: () => this.#update(key),
+        async pause() {
+          await pause(CHECKPOINT_INTERVAL_MS, signal);
+          signal.throwIfAborted();
+        },
+        onProgress,
+      });
       signal.throwIfAborted();
-      this.#compared = { size, root, erased };
-      this.#show('whole', true, `The ${counted(size, 'event')} of the log have the root that it signs.`);
+      this.#compared = compared;
+      const size = counted(compared.size, 'event');
+      this.#show('whole', true, `The ${size} of the log have the root that it signs.`);
     } catch (error) {
-      if (!this.#checkpoint) return;
+      if (this.#key !== key) return;
+      const text = errorMessage(error);
       if (signal.aborted) this.#show('whole', false, 'Stopped: the log is not checked.');
-      else if (!(error instanceof TileMismatch)) this.#show('whole', false, errorMessage(error));
-      else this.#alarm('whole', 'tiles', errorMessage(error), ...mismatchFacts(error, this.#context));
+      else if (error instanceof TileMismatch) this.#alarm('whole', 'tiles', text, ...mismatchFacts(error));
+      else if (error instanceof Contradiction)
+        this.#alarm('whole', error.topic, text, ...contradictionFacts(error));
+      else this.#show('whole', false, text);
     } finally {
       showReading(false);
     }
@@ -181,15 +192,21 @@ export class Check extends Screen {
     const key = this.#key;
     if (!file || !key || !this.#checkpoint) return;
     try {
-      if (file.size > MAX_FILE_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
+      if (file.size > MAX_PROOF_BYTES) throw new Error('It is too large for a proof or a checkpoint.');
       const text = decodeTextFile(await file.bytes());
       if (isInclusionProof(text)) {
-        const { index, entry, checkpoint } = await openInclusionProof(text, key);
+        const receipt = await openReceipt(text, key);
+        this.#assertSubmitted(key);
+        const { index, names, checkpoint } = receipt;
+        if (names) this.#records.set(index, names);
+        else this.#events.add(index);
+        const what = names ? `The receipt of record ${index}` : `The receipt of the event at index ${index}`;
         await this.#compare(
           key,
           checkpoint,
-          `The receipt of event ${count(index + 1)}`,
-          ...eventFacts(entry, this.#context),
+          what,
+          ...this.#erasures(receipt),
+          ...eventFacts(receipt, this.#context),
         );
       } else {
         const note = text.startsWith('old ') ? parseConsistencyProof(text).checkpoint : text;
@@ -201,6 +218,20 @@ export class Check extends Screen {
       const help = make('p', '', link('What to do with a file that cannot be checked', '#help?about=file'));
       this.#show('evidence', false, `File ${file.name}: ${errorMessage(error)}`, help);
     }
+  }
+
+  /** What a record names as erased, or whether a given record names this event; a receipt stays valid. */
+  #erasures({ index, names }: Receipt): Node[] {
+    const lines: string[] = [];
+    if (names) {
+      const listed = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
+      lines.push(`Record ${index} names ${counted(names.length, 'event')} as erased: ${listed}.`);
+    }
+    for (const [record, erased] of this.#records)
+      for (const event of names ? this.#events : [index])
+        if ((!names || record === index) && erased.includes(event))
+          lines.push(`The event at index ${event} is named as erased by record ${record}.`);
+    return lines.map((line) => make('p', '', line));
   }
 
   async #compare(key: VerifierKey, earlier: TreeHead, what: string, ...shown: Node[]): Promise<void> {
@@ -251,16 +282,16 @@ export class Check extends Screen {
     const isGood = this.#found.get('whole') === true;
     const head = isGood ? this.#compared : this.#checkpoint;
     const size = counted(head?.size ?? 0, 'event');
-    const erased = this.#compared?.erased
-      ? ` ${count(this.#compared.erased)} of them are erased: only their hashes remain, and a monitor checks that they are on record.`
-      : '';
+    const { erased = 0, records = 0 } = this.#compared ?? {};
+    const areErased =
+      erased > 0 ? ` ${count(erased)} of them are erased, on record (${counted(records, 'record')}).` : '';
     verdict.dataset.state = found ? 'alarm' : isGood ? 'good' : '';
     const time = this.zone.format(Date.now());
     const key = this.#key && formatVerifierKey(this.#key);
     const text = found
       ? `✗ The check failed: ${found.alarm}`
       : isGood
-        ? `✓ The log is what it signs: all ${size} have the signed root.${erased}`
+        ? `✓ The log is what it signs: all ${size} have the signed root.${areErased}`
         : this.#found.has('checkpoint')
           ? `The signature is valid. The ${size} are not compared with it yet.`
           : 'Nothing is checked yet.';
@@ -288,6 +319,8 @@ export class Check extends Screen {
     this.loading.abort();
     for (const result of this.section.querySelectorAll('.result')) result.replaceChildren();
     this.#found.clear();
+    this.#events.clear();
+    this.#records.clear();
     this.#showVerdict();
     this.#enable(false);
   }

@@ -76,7 +76,7 @@ export function eventRow(event: ShownEvent, actions: Actions): HTMLTableRowEleme
 
 /** What an erased event, or the record of an erasure, is. */
 function describeErasure(event: ShownEvent): string | undefined {
-  if (event.erased !== undefined) return 'erased; only its hash remains';
+  if (event.erased !== undefined) return 'erased; only its digest remains';
   const erased = countErased(event);
   return erased > 0 ? `${counted(erased, 'event')} erased` : undefined;
 }

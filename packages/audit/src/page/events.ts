@@ -1,3 +1,4 @@
+import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
 import type { Api } from './api.ts';
 import type { BarCounts } from './bars.ts';
 import { parseTime } from './text.ts';
@@ -12,16 +13,13 @@ export type ShownEvent = {
   subject: string;
   revision: bigint;
   data: Record<string, unknown> | null | undefined;
-  /** The leaf hash, if the event is erased. */
+  /** The entry, if the event is erased. */
   erased: string | undefined;
 };
 
-/** The type of the record of an erasure. */
-export const ERASURE = 'EventsErased';
-
 /** The number of events that a record of an erasure names. */
 export const countErased = ({ type, data }: Pick<ShownEvent, 'type' | 'data'>): number =>
-  type === ERASURE && Array.isArray(data?.events) ? data.events.length : 0;
+  (type === EVENTS_ERASED && parseRecord(data)?.length) || 0;
 
 export function parseEvent(json: string): ShownEvent {
   const { position, type, time, subject, revision, data, erased } = JSON.parse(json);

@@ -1,6 +1,7 @@
+import { EVENTS_ERASED } from '@event-sourced/event-log/erasure';
 import type { Entity, EntityType } from '../entityType.ts';
 import { cellText, chip, link, make, suggest } from './dom.ts';
-import { countErased, ERASURE, parseEvent, readLines, readPage } from './events.ts';
+import { countErased, parseEvent, readLines, readPage } from './events.ts';
 import { type Context, Screen } from './screen.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, parseTime } from './text.ts';
@@ -94,11 +95,11 @@ export class PointInTime extends Screen {
   /** Says how many events of the log are erased, of any user: the log does not name them. */
   async #showErased(signal: AbortSignal): Promise<void> {
     let erased = 0;
-    const records = await this.api.get(`events?type=${ERASURE}`, { signal });
+    const records = await this.api.get(`events?type=${EVENTS_ERASED}`, { signal });
     for await (const line of readLines(records)) erased += countErased(parseEvent(line));
     const { noun } = this.#entityType.streams;
     const text = `${counted(erased, 'event')} of the log were erased; their ${noun}s are not shown. `;
-    this.find('.erased').replaceChildren(text, link('The records', `#timeline?type=${ERASURE}`));
+    this.find('.erased').replaceChildren(text, link('The records', `#timeline?type=${EVENTS_ERASED}`));
     this.find('.erased').hidden = erased === 0;
   }
 

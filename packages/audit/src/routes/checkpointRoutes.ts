@@ -1,20 +1,20 @@
-import { formatVerifierKey, type VerifierKey } from '@event-sourced/transparency-log';
+import { formatVerifierKey } from '@event-sourced/transparency-log';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
-import { FOR_AUDITORS, requireAuditScope, TEXT, text } from './schemas.ts';
+import { FOR_MONITORS, MONITOR_SCOPE, requireMonitorScope, TEXT, text } from './schemas.ts';
 
 /** GET /log-key and GET /checkpoint: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint. */
 export function checkpointRoutes(
   app: FastifyInstance,
-  { checkpoints, examples, errors }: TreeOptions,
-  key: VerifierKey,
+  { checkpoints, verifierKey, examples, errors }: TreeOptions,
 ): void {
-  const verifierKey = `${formatVerifierKey(key)}\n`;
+  const logKey = `${formatVerifierKey(verifierKey)}\n`;
 
   app.get(
     '/log-key',
     {
+      config: { scopes: [MONITOR_SCOPE] },
       schema: {
         operationId: 'getLogKey',
         tags: ['audit'],
@@ -24,19 +24,20 @@ export function checkpointRoutes(
         response: { 200: text('A verifier key (C2SP signed-note).', examples.logKey) },
       },
     },
-    async (_request, reply) => reply.type(TEXT).send(verifierKey),
+    async (_request, reply) => reply.type(TEXT).send(logKey),
   );
 
   app.get(
     '/checkpoint',
     {
-      onRequest: requireAuditScope,
+      onRequest: requireMonitorScope,
+      config: { scopes: [MONITOR_SCOPE] },
       schema: {
         operationId: 'getCheckpoint',
-        ...FOR_AUDITORS,
+        ...FOR_MONITORS,
         summary: 'Size and root of the log, signed',
         description:
-          'With witnesses, the newest checkpoint that a quorum has cosigned; with `latest`, the newest checkpoint of the log.',
+          'Published once a second, if the log has grown. With witnesses, the newest checkpoint that a quorum has cosigned; with `latest`, the newest checkpoint of the log.',
         querystring: Type.Object({ latest: Type.Optional(Type.Enum(['', 'true'])) }),
         response: { 200: text('A checkpoint (C2SP tlog-checkpoint).', examples.checkpoint) },
         errors: [
@@ -49,8 +50,6 @@ export function checkpointRoutes(
       },
     },
     async ({ query }, reply) =>
-      reply
-        .type(TEXT)
-        .send(await ('latest' in (query as object) ? checkpoints.latest() : checkpoints.cosigned())),
+      reply.type(TEXT).send(('latest' in (query as object) ? checkpoints.latest : checkpoints.cosigned).note),
   );
 }

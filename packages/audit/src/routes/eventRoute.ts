@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
-import type { Batch, RecordedEvent } from '@event-sourced/event-log';
+import { type Batch, LogReplaced, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
 import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { type NextTurn, sleep } from '@event-sourced/event-log/time';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
 import { encodeHash } from '@event-sourced/transparency-log';
-import { hashedAttributes } from '@event-sourced/transparency-log/entries';
-import type { Checkpoints } from '@event-sourced/transparency-log/signer';
+import { hashedAttributes } from '@event-sourced/transparency-log/digest';
+import { caughtUp, type LogHead } from '@event-sourced/transparency-log/view';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
 import type { AuditOptions } from '../audit.ts';
@@ -16,11 +16,12 @@ import { isDescending, newestEvents, type OrderedEventQuery } from './newestEven
 import { requireAuditScope } from './schemas.ts';
 import { startingWith } from './startingWith.ts';
 
+const TREE_TIMEOUT_MS = 2_000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** GET /events: the events of the whole log, as CloudEvents. */
-export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoints?: Checkpoints): void {
-  const { log, source, entityType, fairQueue, now, metrics } = options;
+export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
+  const { log, source, entityType, fairQueue, now, metrics, transparency } = options;
   const { streams } = entityType;
   const limits = {
     replays: inFlightLimit('replays'),
@@ -66,7 +67,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
             name === 'after' ? 'Last-Event-ID' : name,
           )
         : new EventFilter(query, streams);
-      const tree = live ? undefined : await checkpoints?.currentHead();
+      const tree = live ? undefined : await currentHead();
       const ends = live ? [signal, closing.signal, accessWithdrawn(request, signal)] : [signal];
       const read = replay(log, filter, {
         signal: AbortSignal.any(ends),
@@ -93,6 +94,20 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions, checkpoi
       return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
     },
   );
+
+  /** The tree over every event that the log has now; undefined without one, while it is behind or contradicts a checkpoint. */
+  async function currentHead(): Promise<LogHead | undefined> {
+    if (!transparency || transparency.tree.notReady !== undefined) return undefined;
+    const { tree, checkpoints } = transparency;
+    try {
+      await caughtUp(tree, log, TREE_TIMEOUT_MS);
+      await checkpoints.assertTreeExtends();
+      return tree.ready.head;
+    } catch (error) {
+      if (error instanceof StoreUnavailable || error instanceof LogReplaced) throw error;
+      return undefined;
+    }
+  }
 
   async function* lines(batches: AsyncGenerator<Batch>, keepOpen: () => void): AsyncGenerator<string> {
     for await (const { events } of batches)

@@ -2,16 +2,24 @@ import { requireScope } from '@event-sourced/http';
 import { type TSchema, Type } from 'typebox';
 
 /** The scope of tokens that may read every user's events. */
-const AUDIT_SCOPE = 'audit';
+export const AUDIT_SCOPE = 'audit';
+/** The scope of tokens that may read the tree, which has no content; audit includes it. */
+export const MONITOR_SCOPE = 'monitor';
 
-/** Runs before validation, so that callers without the scope learn nothing. @throws InsufficientScope */
+// They run before validation, so that callers without the scope learn nothing.
+
 export const requireAuditScope = requireScope(AUDIT_SCOPE);
+export const requireMonitorScope = requireScope(MONITOR_SCOPE, AUDIT_SCOPE);
 
 // Parts of the routes' descriptions in the OpenAPI document.
 
 type Headers = Record<string, TSchema>;
 
 export const FOR_AUDITORS = { tags: ['audit'], security: [{ bearer: [AUDIT_SCOPE] }] };
+export const FOR_MONITORS = {
+  tags: ['audit'],
+  security: [{ bearer: [MONITOR_SCOPE] }, { bearer: [AUDIT_SCOPE] }],
+};
 
 export const TEXT = 'text/plain; charset=utf-8';
 

@@ -1,18 +1,12 @@
-import { pipeline, Readable } from 'node:stream';
-import { createGzip } from 'node:zlib';
 import { HttpError, NO_PARAMETERS, tooManyInFlight } from '@event-sourced/http';
-import { parseTilePath, type Tile, type TileOrEntries } from '@event-sourced/transparency-log';
-import { readEntries } from '@event-sourced/transparency-log/entries';
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
-import Negotiator from 'negotiator';
+import { formatDigestBundle, parseTilePath, type TileOrEntries } from '@event-sourced/transparency-log';
+import { caughtUp } from '@event-sourced/transparency-log/view';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
 import { inFlightLimit } from '../limits.ts';
-import { described, FOR_AUDITORS, requireAuditScope } from './schemas.ts';
-import { startingWith } from './startingWith.ts';
+import { described, FOR_MONITORS, MONITOR_SCOPE, requireMonitorScope } from './schemas.ts';
 
-/** Half the CPU of the default level for a tenth more bytes: the entries of a bundle are similar. */
-const FASTEST = 1;
 const BYTES = 'application/octet-stream';
 /** Tiles never change, and only holders of a token may get them. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
@@ -29,41 +23,30 @@ const INDEX = {
 };
 const WIDTH = { width: described('The number of hashes in the last tile of a level, from 1 to 255.', '1') };
 
-const ENTRY_HEADERS = {
-  'Content-Encoding': described('gzip, if the client accepts it.', 'gzip'),
-  Vary: described('Accept-Encoding.', 'Accept-Encoding'),
-};
-
-const bytes = (description: string, cacheControl: string, headers: Fields = {}) => ({
+const bytes = (description: string) => ({
   description,
-  headers: { 'Cache-Control': described(`Always ${cacheControl}.`, cacheControl), ...headers },
+  headers: { 'Cache-Control': described(`Always ${IMMUTABLE}.`, IMMUTABLE) },
   content: { [BYTES]: { schema: Type.String({ format: 'binary' }) } },
 });
 
 /** GET /tile/…: the tiles of the tree, and the entries of the log: https://c2sp.org/tlog-tiles. */
 export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
-  const { tree, log, checkpoints, errors, fairQueue } = options;
-  const [tiles, bundles] = [inFlightLimit('tiles'), inFlightLimit('bundles of entries')];
-  const hashes = {
-    ...FOR_AUDITORS,
-    description: `At level 0, the hashes of entries; at higher levels, the hashes of tiles of the level below. ${PATHS}`,
-    response: { 200: bytes('Up to 256 hashes of 32 bytes.', IMMUTABLE) },
+  const { tree, log, errors } = options;
+  const tiles = inFlightLimit('tiles');
+  const schema = (description: string, content: string) => ({
+    ...FOR_MONITORS,
+    description: `${description} ${PATHS}`,
+    response: { 200: bytes(content) },
     errors: [errors.insufficientScope, errors.noSuchTile, errors.viewBehind, tooManyInFlight(tiles)],
-  };
-  const entries = {
-    ...FOR_AUDITORS,
-    description: `The entries from which the hashes of a tile of level 0 are computed; that of an erased event is \`{"erased":"…"}\` with its hash. ${PATHS}`,
-    response: {
-      200: bytes('Up to 256 entries, each preceded by its length in two bytes.', 'no-store', ENTRY_HEADERS),
-    },
-    errors: [
-      errors.insufficientScope,
-      errors.noSuchTile,
-      errors.viewBehind,
-      errors.http11Required,
-      tooManyInFlight(bundles),
-    ],
-  };
+  });
+  const hashes = schema(
+    'At level 0, the hashes of entries; at higher levels, the hashes of tiles of the level below.',
+    'Up to 256 hashes of 32 bytes.',
+  );
+  const entries = schema(
+    'The entries of a tile of level 0: a digest of each event, which stays when the event is erased.',
+    'Up to 256 entries of 32 bytes, each preceded by its length in two bytes.',
+  );
   const describe = (operationId: string, summary: string, params: Fields) => ({
     operationId,
     summary,
@@ -87,11 +70,16 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     '/tile/*': { hide: true, querystring: NO_PARAMETERS },
   };
   for (const [path, schema] of Object.entries(routes))
-    app.get(path, { onRequest: requireAuditScope, schema }, async (request, reply) => {
-      const { level, ...tile } = parseTile(request);
-      if (level === 'entries') return sendEntries(request, reply, tile);
-      return sendTile(request, reply, { level, ...tile });
-    });
+    app.get(
+      path,
+      { onRequest: requireMonitorScope, config: { scopes: [MONITOR_SCOPE] }, schema },
+      async (request, reply) => {
+        const tile = parseTile(request);
+        if (!tiles.add(request.user, reply.raw)) return reply.send();
+        await assertHas(tile);
+        return reply.type(BYTES).header('cache-control', IMMUTABLE).send(read(tile));
+      },
+    );
 
   /** The tile of a path; generated clients escape its slashes. @throws HttpError */
   function parseTile({ params }: FastifyRequest): TileOrEntries {
@@ -103,42 +91,17 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     return tile;
   }
 
-  async function sendTile({ user }: FastifyRequest, reply: FastifyReply, tile: Tile): Promise<FastifyReply> {
-    if (!tiles.add(user, reply.raw)) return reply.send();
-    await assertHas(tile);
-    return reply.type(BYTES).header('cache-control', IMMUTABLE).send(tree.ready.readTile(tile));
-  }
-
-  async function sendEntries(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { index, width }: Omit<Tile, 'level'>,
-  ): Promise<FastifyReply> {
-    const { user } = request;
-    if (!bundles.add(user, reply.raw)) return reply.send();
-    await assertHas({ level: 0, index, width });
-    const pages = readEntries({ tree, log }, { index, width, nextTurn: () => fairQueue.next(user) });
-    const first = await pages.next();
-    const isGzip = new Negotiator(request).encoding(['gzip', 'identity']) === 'gzip';
-    reply.type(BYTES).header('cache-control', 'no-store'); // events may be erased
-    addVary(reply, 'Accept-Encoding');
-    if (isGzip) reply.header('content-encoding', 'gzip');
-    if (request.method === 'HEAD') return reply.send(Readable.from([]));
-    const body = Readable.from(startingWith(first, pages), { highWaterMark: 1 });
-    return reply.send(isGzip ? pipeline(body, createGzip({ level: FASTEST }), () => {}) : body);
+  function read({ level, index, width }: TileOrEntries): Buffer {
+    if (level !== 'entries') return tree.ready.readTile({ level, index, width });
+    return formatDigestBundle(tree.ready.readEntries(index, width));
   }
 
   /** A checkpoint of another instance may include a tile that this instance does not have yet. @throws HttpError */
-  async function assertHas(tile: Tile): Promise<void> {
+  async function assertHas({ level, index, width }: TileOrEntries): Promise<void> {
+    const tile = { level: level === 'entries' ? 0 : level, index, width };
     if (tree.ready.has(tile)) return;
-    await checkpoints.caughtUp();
+    await caughtUp(tree, log);
     if (!tree.ready.has(tile))
       throw new HttpError(errors.noSuchTile, `The tree of ${tree.ready.head.size} events does not have it.`);
   }
-}
-
-/** The CORS plugin may already have set Vary. */
-function addVary(reply: FastifyReply, field: string): void {
-  const fields = [reply.getHeader('vary'), field].filter((one) => one !== undefined);
-  reply.header('vary', fields.join(', '));
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { assertRecorded } from '../assertRecorded.ts';
+import { isStub } from '../erasure/erasure.ts';
 import {
   type EventLog,
   type EventStore,
@@ -26,8 +26,6 @@ type Options = {
   /** The source, for hashing. */
   from: EventLog;
   to: EventStore;
-  /** The leaf hash of an event. */
-  leafOf: (event: RecordedEvent) => string;
   /** The required prefix of stream names: subscriptions to EventStoreDB deliver only these streams. */
   prefix?: string;
   onProgress?: (progress: CopyProgress) => void;
@@ -40,35 +38,26 @@ type Cursor = AsyncGenerator<RecordedEvent, undefined>;
 
 /**
  * Copies the events of the source to the target, in order, then compares both logs from the start. A target that
- * already has the first events gets the missing ones, and loses those that the source has erased on record; a target with
- * different events is refused and unchanged. The same call continues an interrupted copy.
+ * already has the first events gets the missing ones; a target with different events is refused and unchanged. The same
+ * call continues an interrupted copy.
  * @throws Error with a message for the operator
  */
-export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Options): Promise<Copied> {
+export async function copyLog({ from, to, prefix = '', onProgress }: Options): Promise<Copied> {
   const target = to.forHashing;
   const end = await from.lastPosition().catch(unavailable('the source'));
   await target.lastPosition().catch(unavailable('the target'));
   const report = (step: CopyProgress['step'], events: number, { position }: RecordedEvent): void =>
     onProgress?.({ step, events, position, end: position > end ? position : end });
 
-  /**
-   * Compares both logs from the start. `missing`: the first event that the target lacks; `erased`: the stubs of the source
-   * that replace events of the target, by the positions of these.
-   */
+  /** Compares both logs from the start. `missing`: the first event that the target lacks. */
   async function compare(cursor: Cursor, message: string) {
-    const erased = new Map<Position, RecordedEvent>();
     await using counterparts = openCursor('the target', target);
     for (let same = 0; ; same++) {
       const [{ value: event }, { value: counterpart }] = await Promise.all([
         cursor.next(),
         counterparts.next(),
       ]);
-      if (!counterpart) return { same, missing: event, erased };
-      const isErased = event?.erased !== undefined && counterpart.erased === undefined;
-      if (isErased && leafOf(counterpart) === event.erased) {
-        erased.set(counterpart.position, event);
-        continue;
-      }
+      if (!counterpart) return { same, missing: event };
       const difference = findDifference(event, counterpart);
       if (difference !== undefined) throw new Error(`${message}: ${difference}`);
       if (event) report('comparing', same + 1, event);
@@ -78,9 +67,7 @@ export async function copyLog({ from, to, leafOf, prefix = '', onProgress }: Opt
   async function copyMissing(): Promise<{ same: number; copied: number }> {
     await using cursor = openCursor('the source', from);
     const message = 'the target has different events; it was not changed';
-    const { same, missing, erased } = await compare(cursor, message);
-    await assertRecorded(from, erased.values(), prefix);
-    if (erased.size > 0) await eraseIn(to, erased);
+    const { same, missing } = await compare(cursor, message);
     let copied = 0;
     // One append at a time: concurrent appends have no defined order, and a failed append would leave a gap.
     for (let event = missing; event; event = (await cursor.next()).value) {
@@ -120,19 +107,9 @@ function findDifference(event: RecordedEvent | undefined, counterpart: RecordedE
   if (!event) return `the target has one more event, at position ${counterpart.position}`;
   const parts = COMPARED.filter((part) => !isDeepStrictEqual(event[part], counterpart[part]));
   if (parts.length === 0) return undefined;
+  if (isStub(event) && !isStub(counterpart))
+    return `the source has erased its event at position ${event.position}: copy to an empty target, and delete this one`;
   return `position ${event.position} of the source and ${counterpart.position} of the target differ in ${parts.join(', ')}`;
-}
-
-async function eraseIn(to: EventStore, stubs: ReadonlyMap<Position, RecordedEvent>): Promise<void> {
-  if (!to.erase)
-    throw new Error(
-      `the source has erased ${stubs.size} events that the target has and cannot erase: copy to an empty target`,
-    );
-  await to.erase(
-    Array.from(stubs, ([position, stub]) => ({ ...stub, position })),
-    [],
-  );
-  await to.scrubbing;
 }
 
 /** Safe to retry after any failure: the event keeps its ID and its revision. */

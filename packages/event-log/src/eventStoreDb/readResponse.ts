@@ -1,4 +1,3 @@
-import { withErased } from '../erasure.ts';
 import type { Position, RecordedEvent } from '../eventStore.ts';
 
 // Decodes the responses to reads and subscriptions (EventStoreDB, streams.proto and shared.proto; the encoding:
@@ -46,15 +45,15 @@ function readEvent(message: Message): ReadResponse {
     } else if (field === 7) metadata = value;
     else if (field === 8) data = value;
   }
-  const event = withErased({
+  const event = {
     position,
     stream,
     revision,
     id,
     type,
-    data: isJson ? parsed(data?.text ?? '', (text) => text) : (data?.bytes ?? new Uint8Array()),
-    metadata: metadata?.length ? parsed(metadata.text, () => metadata.bytes) : undefined,
-  });
+    data: isJson ? (data ? parsed(data, ({ text }) => text) : '') : (data?.bytes ?? new Uint8Array()),
+    metadata: metadata?.length ? parsed(metadata, ({ bytes }) => bytes) : undefined,
+  };
   return { event, length: (data?.length ?? 0) + (metadata?.length ?? 0) };
 }
 
@@ -141,16 +140,17 @@ class Message {
 /** Deeper nesting would overflow the stack of a structured clone between threads. */
 const MAX_NESTING = 500;
 
-/** The value of a JSON text; undefined if it is nested too deeply. */
-function parsed(text: string, otherwise: (text: string) => unknown): unknown {
+/** The value of JSON, or its bytes if it is nested too deeply: so a reader sees each of them. */
+function parsed(message: Message, otherwise: (message: Message) => unknown): unknown {
+  const { text } = message;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return otherwise(text);
+    return otherwise(message);
   }
   const mayBeDeep = text.length > 2 * MAX_NESTING; // each level is two brackets
-  return mayBeDeep && isDeeperThan(MAX_NESTING, value) ? undefined : value;
+  return mayBeDeep && isDeeperThan(MAX_NESTING, value) ? message.bytes : value;
 }
 
 function isDeeperThan(levels: number, value: unknown): boolean {

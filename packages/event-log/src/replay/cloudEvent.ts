@@ -33,7 +33,7 @@ export const CloudEvent = Type.Object(
     dataandmetadata: optionalText(
       'Replaces metadata if the event has no canonical JSON: the text that is hashed.',
     ),
-    erased: optionalText('Only for the stub of an erased event: its leaf hash, in hexadecimal.'),
+    erased: optionalText('Only for the stub of an erased event: its entry, in hexadecimal.'),
   },
   { $id: 'CloudEvent', description: 'An event in the JSON format of CloudEvents 1.0.' },
 );
@@ -42,7 +42,7 @@ export type CloudEvent = Static<typeof CloudEvent>;
 type CloudEventFormat = {
   source: string;
   /** The attributes that show which text of an event is hashed. */
-  hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata'>;
+  hashed?: (event: RecordedEvent) => Pick<CloudEvent, 'metadata' | 'dataandmetadata' | 'erased'>;
 };
 
 /** Converts an event to a CloudEvent; JSON omits undefined members. */
@@ -68,7 +68,7 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
     traceparent: nonEmptyText(traceparent),
     metadata: shown?.metadata,
     dataandmetadata: shown?.dataandmetadata,
-    erased: event.erased,
+    erased: shown?.erased,
   };
   return cloudEvent as CloudEvent;
 }

@@ -1,5 +1,4 @@
 import { type Static, Type } from 'typebox';
-import { EVENTS_ERASED, recordStreams } from '../erasure.ts';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { assertInLog, BadPosition, parsePosition } from '../position.ts';
 import type { NextTurn } from '../time/fairQueue.ts';
@@ -95,10 +94,9 @@ export class EventFilter {
     this.#streams = streams;
   }
 
-  /** The prefix of all streams with matching events, if only one user's events or records of erasures match. */
+  /** The prefix of all streams with matching events, if only one user's events match. */
   get prefix(): string | undefined {
-    if (this.user !== undefined) return this.#streams.prefix(this.user, this.#query.id);
-    return this.#query.type === EVENTS_ERASED ? recordStreams(this.#streams.all) : undefined;
+    return this.user === undefined ? undefined : this.#streams.prefix(this.user, this.#query.id);
   }
 
   /** The prefix of all streams of the user. */

@@ -1,7 +1,6 @@
 import type { AppendRequest } from '../appendRequest.ts';
 import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { withErased } from '../erasure.ts';
 import {
   type Appended,
   LogDamaged,
@@ -41,7 +40,7 @@ type Append = Requested & {
 /** An erasure that the writer thread has not replied to. */
 type PendingErasure = {
   records: readonly Requested[];
-  resolve: () => void;
+  resolve: (positions: Position[]) => void;
   reject: (error: Error) => void;
 };
 
@@ -111,8 +110,11 @@ export class AppendQueue {
     });
   }
 
-  /** Replaces events with stubs and appends the records, in one transaction; then the scrub starts. @throws StoreUnavailable */
-  erase(stubs: StubRow[], records: readonly Requested[]): Promise<void> {
+  /**
+   * Replaces events with stubs and appends the records, in one transaction; then the scrub starts. Resolves with the
+   * positions of the records. @throws StoreUnavailable
+   */
+  erase(stubs: StubRow[], records: readonly Requested[]): Promise<Position[]> {
     if (this.#closed) throw this.#closed;
     this.#handOver();
     return new Promise((resolve, reject) => {
@@ -177,7 +179,7 @@ export class AppendQueue {
     if (positions.length > 0)
       this.#options.onCommit(positions.map((at, i) => toEvent(records[i] as Requested, at)));
     this.#scrub();
-    resolve();
+    resolve(positions);
   }
 
   /** Removes the bytes of erased events: at the next step, if a scrub is running. */
@@ -241,7 +243,7 @@ export class AppendQueue {
 function toEvent({ request, event }: Requested, position: Position): RecordedEvent {
   const { stream, expectedRevision } = request;
   const { id, type, data, metadata } = event;
-  return withErased({ position, stream, revision: expectedRevision + 1n, id, type, data, metadata });
+  return { position, stream, revision: expectedRevision + 1n, id, type, data, metadata };
 }
 
 const toRow = ({ id, stream, expectedRevision, type, data, metadata }: AppendRequest): AppendRow => [

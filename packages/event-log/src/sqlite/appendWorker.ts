@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { fileIdentity } from '../disk/fileIdentity.ts';
 import { hasSqliteCode, SQLITE, truncateWal } from '../disk/sqlite.ts';
-import { EVENT_ERASED } from '../erasure.ts';
+import { EVENT_ERASED } from '../erasure/erasure.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
 import {

@@ -8,9 +8,11 @@ import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '..
 const APPLICATION_ID = 0x504c6f67;
 const VERSION = 1;
 /** The version of a log with stubs: earlier programs, which would hash them like events, do not open it. */
-export const HAS_STUBS = 2;
+export const HAS_STUBS = 4;
 /** The version of a log with stubs that may still have bytes of the erased events. */
-export const NOT_SCRUBBED = 3;
+export const NOT_SCRUBBED = 5;
+/** The versions of a log with stubs that hold leaf hashes: no entry can be computed from these. */
+const HAS_FORMER_STUBS = [2, 3];
 
 export const NEVER_UPDATED = `CREATE TRIGGER events_are_never_updated BEFORE UPDATE ON events
     BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END`;
@@ -167,6 +169,8 @@ function readBytes(file: string, at: number, length: number): Uint8Array<ArrayBu
 export function assertIsLog(db: DatabaseSync): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
+  if (HAS_FORMER_STUBS.includes(version))
+    throw new Error('version 1 of this program has erased events in it, and only version 1 can read them');
   if (version > NOT_SCRUBBED)
     throw new Error(`it has format version ${version}; this program supports up to ${NOT_SCRUBBED}`);
 }

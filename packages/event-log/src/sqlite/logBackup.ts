@@ -3,20 +3,12 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { assertRecorded } from '../assertRecorded.ts';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { assertWritable, fileSize, prepareArrays } from '../disk/sqlite.ts';
-import { EVENT_ERASED } from '../erasure.ts';
-import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import { assertWritable, fileSize } from '../disk/sqlite.ts';
+import { EVENT_ERASED } from '../erasure/erasure.ts';
+import { type EventLog, type Position, START } from '../eventStore.ts';
 import { assertIsLog, assertWalFits, HAS_STUBS, isInWalMode } from './file.ts';
-import {
-  isUnscrubbed,
-  keepFromEarlierPrograms,
-  overwriteEvents,
-  rewritePages,
-  type StubRow,
-  setScrubbed,
-} from './overwrite.ts';
+import { setScrubbed } from './overwrite.ts';
 import { prepareReads } from './read.ts';
 
 const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_at';
@@ -24,14 +16,6 @@ const COLUMNS = 'position, id, stream, revision, type, data, metadata, recorded_
 const BATCH_SIZE = 10_000;
 /** For the pages of the indexes. */
 const CACHE_SIZE_KIB = 65_536;
-
-type Options = {
-  /** The leaf hash of an event. */
-  leafOf: (event: RecordedEvent) => string;
-  /** The prefix of the streams of stubs and records. */
-  prefix: string;
-  signal: AbortSignal;
-};
 
 function canWrite(dir: string): boolean {
   try {
@@ -82,18 +66,29 @@ export class LogBackup implements Disposable {
     const [last] = this.#db
       .prepare('SELECT position, id FROM main.events ORDER BY position DESC LIMIT 1')
       .all();
-    const inLog = this.#db.prepare(
-      `SELECT 1 FROM source.events WHERE position = :position AND (id = :id OR type = '${EVENT_ERASED}')`,
-    );
+    this.#assertNotErased();
+    const inLog = this.#db.prepare('SELECT 1 FROM source.events WHERE position = :position AND id = :id');
     if (last && !inLog.get(last)) throw new Error('it has events that the log does not have');
   }
 
-  /**
-   * Erases what the log has erased, and copies the events that the backup lacks. @throws Error, also if a stub of the log is
-   * not of the event in the backup, or no record names it, or if the signal aborts
-   */
-  async append({ leafOf, prefix, signal }: Options): Promise<void> {
-    const stubs = await this.#erase(leafOf); // first: later events of the log may have the erased streams again
+  #assertNotErased(): void {
+    if (!this.#sourceHasStubs) return;
+    const erased = this.#db.prepare(`
+      SELECT 1 FROM source.events AS log JOIN main.events AS copy USING (position)
+      WHERE log.type = '${EVENT_ERASED}' AND copy.id <> log.id LIMIT 1`);
+    if (erased.get())
+      throw new Error('the log has erased events that it still has: remove it, and make a new backup');
+  }
+
+  get #sourceHasStubs(): boolean {
+    const { user_version: version } = this.#db.prepare('PRAGMA source.user_version').get() as {
+      user_version: number;
+    };
+    return version >= HAS_STUBS;
+  }
+
+  /** Copies the events that the backup lacks. @throws Error, also if the signal aborts */
+  async append(signal: AbortSignal): Promise<void> {
     const insert = this.#db.prepare(`
       INSERT INTO main.events (${COLUMNS}) SELECT ${COLUMNS} FROM source.events
       WHERE position > (SELECT coalesce(max(position), ${START}) FROM main.events) AND position <= ?
@@ -105,42 +100,12 @@ export class LogBackup implements Disposable {
       await nextTurn();
       signal.throwIfAborted();
     }
-    await assertRecorded(this.events, stubs, prefix);
   }
 
-  /** Resolves with the stubs that replace events of the backup. */
-  async #erase(leafOf: Options['leafOf']): Promise<RecordedEvent[]> {
-    const { user_version: version } = this.#db.prepare('PRAGMA source.user_version').get() as {
-      user_version: number;
-    };
-    if (version < HAS_STUBS) return [];
-    keepFromEarlierPrograms(this.#db);
-    const rows = prepareArrays(
-      this.#db,
-      `SELECT position, log.id, log.stream, log.type, log.data, log.metadata
-      FROM source.events AS log JOIN main.events AS copy USING (position)
-      WHERE log.type = '${EVENT_ERASED}' AND copy.id <> log.id`,
-    ).all() as unknown as StubRow[];
-    if (rows.length === 0) return [];
-    const read = () =>
-      Promise.all(rows.map(async ([at]) => (await this.events.readEvent(at)) as RecordedEvent));
-    const leaves = (await read()).map(leafOf);
-    overwriteEvents(this.#db, rows);
-    const stubs = await read();
-    for (const [i, { position, erased }] of stubs.entries())
-      if (erased !== leaves[i])
-        throw new Error(
-          `the log has a stub at position ${position} that is not of the event in the backup; one of them may have been altered: run verify`,
-        );
-    return stubs;
-  }
-
-  /** Commits the backup, and then removes bytes of erased events. */
+  /** Commits the backup. Nothing was overwritten in its file, so it is scrubbed. */
   commit(): void {
+    if (this.#sourceHasStubs) setScrubbed(this.#db);
     this.#db.exec('COMMIT');
-    if (!isUnscrubbed(this.#db)) return;
-    rewritePages(this.#db);
-    setScrubbed(this.#db);
   }
 
   /** Closes the file; without a commit, it is unchanged. */

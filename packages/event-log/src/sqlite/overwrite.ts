@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { readHeader } from '../disk/sqlite.ts';
-import { EVENT_ERASED } from '../erasure.ts';
+import { EVENT_ERASED } from '../erasure/erasure.ts';
 import type { Position } from '../eventStore.ts';
 import { HAS_STUBS, NEVER_UPDATED, NOT_SCRUBBED } from './file.ts';
 

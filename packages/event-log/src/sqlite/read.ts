@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileSize, isDamage, openReadOnly } from '../disk/sqlite.ts';
-import { withErased } from '../erasure.ts';
 import {
   type BackwardRange,
   type Batch,
@@ -97,6 +96,9 @@ export function prepareReads(db: DatabaseSync, { forHashing = false, onDamage }:
   return {
     logId: async () => run(() => `s${log.id.replaceAll('-', '').slice(0, 12)}`),
     lastPosition: async () => readLastPosition(),
+    // Positions start at 1 and have no gaps.
+    indexOf: (position: Position): number => Number(position - START) - 1,
+    positionOf: (index: number): Position => START + BigInt(index) + 1n,
     async readEvent(position: Position): Promise<RecordedEvent | undefined> {
       return run(() => eventAt.all(position).map(assertIntact)).map(toEvent)[0];
     },
@@ -230,7 +232,7 @@ function parseEvent(
   [position, id, stream, revision, type, data, metadata]: Row,
   parse: (text: string) => unknown,
 ): RecordedEvent {
-  return withErased({ position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) });
+  return { position, stream, revision, id, type, data: parse(data), metadata: parse(metadata) };
 }
 
 /** Reads rows so that different bytes give different events. */

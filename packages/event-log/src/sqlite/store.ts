@@ -104,7 +104,6 @@ async function open(options: Options): Promise<EventStore> {
       if (!db.isOpen) throw new StoreUnavailable('the log is closed');
       return newest.position;
     },
-    countAfter: (position) => Number(newest.position - position), // positions have no gaps
     subscribe: ({ after, signal }) =>
       follow(
         after,
@@ -131,7 +130,7 @@ async function open(options: Options): Promise<EventStore> {
       const appended = records.map(({ stream, event }) => {
         return { request: appendRequest(stream, event, NO_STREAM), event };
       });
-      await queue.erase(rows, appended);
+      return queue.erase(rows, appended);
     },
     get scrubbing() {
       return queue.scrubbing;

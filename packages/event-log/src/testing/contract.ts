@@ -367,7 +367,7 @@ async function expectWrongRevision(store: EventStore, revision: bigint | typeof 
 }
 
 /** An event with plain members: a reader for hashing parses some members lazily. */
-const plain = ({
+const plain = ({ position, stream, revision, id, type, data, metadata }: RecordedEvent): RecordedEvent => ({
   position,
   stream,
   revision,
@@ -375,16 +375,6 @@ const plain = ({
   type,
   data,
   metadata,
-  erased,
-}: RecordedEvent): RecordedEvent => ({
-  position,
-  stream,
-  revision,
-  id,
-  type,
-  data,
-  metadata,
-  ...(erased !== undefined && { erased }),
 });
 
 /** The events of the log after a position, until the subscription has caught up. */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { parseErasure } from '../erasure.ts';
+import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
 import {
   type EventLog,
   InvalidEvent,
@@ -200,49 +200,54 @@ export class Follower<V extends View = View> {
     if (eventId === '') return undefined;
     store.hadPosition?.(position);
     const last = await store.readEvent(position);
-    const hasEvent = last?.id === eventId || last?.erased !== undefined;
+    const hasEvent = last && (last.id === eventId || isStub(last));
     return hasEvent ? view.mismatch(store) : 'the log has lost events, as after a restore';
   }
 
   /** Ends early if the signal aborts: the view was reset after these events. */
   async #applyInPieces(events: readonly RecordedEvent[], signal: AbortSignal): Promise<void> {
-    for (let i = 0; i < events.length; i += PIECE_SIZE) {
+    let isFirst = true;
+    for (const piece of pieces(events)) {
       if (!this.#isLive) await this.#options.beforePiece();
-      else if (i > 0) await nextTurn();
-      const piece = events.slice(i, i + PIECE_SIZE);
-      const erased = await this.#erasedBy(piece);
+      else if (!isFirst) await nextTurn();
+      isFirst = false;
+      await this.#eraseNamedBy(piece[0] as RecordedEvent, signal);
       while (this.view.pause) await this.view.pause;
       if (signal.aborted) return;
-      this.#apply(piece, erased);
+      this.#apply(piece);
     }
+    const isErased = this.#isLive && this.view.isUnscrubbed && this.scrubbing === undefined;
+    if (isErased && this.#failedSaves === 0) this.#save();
   }
 
   /**
-   * The positions of stubs that records name. Other positions do not count: another program may have written a record, and
-   * a copy in EventStoreDB has other positions than its records.
+   * Erases what a record names, piece by piece, before the record itself is applied: a commit in between is repeated after a
+   * crash. Only stubs count: another program may have written the record.
    */
-  async #erasedBy(events: readonly RecordedEvent[]): Promise<Position[]> {
-    const { store } = this.#options;
-    const erased: Position[] = [];
-    for (const event of events) {
-      if (event.position <= this.#erasedBefore) continue;
-      for (const { position, leaf } of parseErasure(event)?.events ?? [])
-        if ((await store.readEvent(position))?.erased === leaf) erased.push(position);
+  async #eraseNamedBy({ type, data, position }: RecordedEvent, signal: AbortSignal): Promise<void> {
+    const { store, view } = this.#options;
+    const isNew = position > this.#erasedBefore;
+    if (type !== EVENTS_ERASED || !isNew || !store.positionOf) return;
+    const named = parseRecord(data) ?? [];
+    for (let i = 0; i < named.length; i += PIECE_SIZE) {
+      const positions = named.slice(i, i + PIECE_SIZE).map(store.positionOf);
+      const found = await Promise.all(positions.map((at) => store.readEvent(at)));
+      while (view.pause) await view.pause;
+      if (signal.aborted) return;
+      view.erase(positions.filter((at, j) => at < position && found[j] && isStub(found[j])));
+      await nextTurn();
     }
-    return erased;
   }
 
-  #apply(events: readonly RecordedEvent[], erased: readonly Position[]): void {
+  #apply(events: readonly RecordedEvent[]): void {
     const { view, skip, logger } = this.#options;
     view.apply(events, skip);
-    if (erased.length > 0) view.erase(erased);
     for (const { id, position } of events)
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');
     this.#unsaved += events.length;
     const batch = this.#isLive ? SAVE_BATCH : CATCH_UP_SAVE_BATCH;
-    const isErased = this.#isLive && view.isUnscrubbed && this.scrubbing === undefined;
-    if ((isErased || this.#unsaved >= batch) && this.#failedSaves === 0) this.#save();
+    if (this.#unsaved >= batch && this.#failedSaves === 0) this.#save();
     else this.#scheduleSave();
   }
 
@@ -330,5 +335,16 @@ export class Follower<V extends View = View> {
       `projection halted on an invalid event; SKIP_EVENTS=${error.eventId} skips it`,
     );
     this.#waiting.check();
+  }
+}
+
+/** Pieces of at most PIECE_SIZE events. A record is the first event of its piece. */
+function* pieces(events: readonly RecordedEvent[]): Generator<readonly RecordedEvent[]> {
+  let start = 0;
+  for (let end = 1; end <= events.length; end++) {
+    const isEnd = end === events.length || events[end]?.type === EVENTS_ERASED;
+    if (!isEnd && end - start < PIECE_SIZE) continue;
+    yield events.slice(start, end);
+    start = end;
   }
 }

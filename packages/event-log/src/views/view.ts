@@ -80,8 +80,10 @@ export abstract class View<State = unknown> {
 
   /** Removes what follows from the events at these positions. @throws ViewBehind if the view must be rebuilt */
   erase(positions: readonly Position[]): void {
+    if (positions.length === 0) return;
     if (this.definition.onErasure === undefined) throw this.discard('events were erased');
     this.use((state) => {
+      this.#file.begin();
       this.#file.erase(positions);
       this.forget(state);
     });

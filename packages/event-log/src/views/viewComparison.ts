@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { prepareArrays } from '../disk/sqlite.ts';
-import { parseErasure } from '../erasure.ts';
+import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
 import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { DRAFT_BATCH } from './rebuildView.ts';
 import type { View } from './view.ts';
@@ -38,9 +38,9 @@ export class ViewComparison implements Disposable {
   readonly #db: DatabaseSync;
   readonly #resources: DisposableStack;
   #events = 0;
-  #last: Pick<RecordedEvent, 'position' | 'id' | 'erased'> = { position: START, id: '' };
-  /** The stubs that no record before the checkpoint names, by leaf hash: the view may have rows of their events. */
-  readonly #stubs = new Map<string, Position>();
+  #last: { position: Position; id: string; isStub: boolean } = { position: START, id: '', isStub: false };
+  /** The stubs that no record before the checkpoint names, by index: the view may have rows of their events. */
+  readonly #stubs = new Map<number, Position>();
 
   /** @throws Error if the file cannot be read */
   constructor(options: Options) {
@@ -62,9 +62,10 @@ export class ViewComparison implements Disposable {
   apply(event: RecordedEvent): void {
     const isNext = event.position > this.#last.position && event.position <= this.checkpoint.position;
     if (!this.#followsLog || !isNext) return;
-    this.#last = event;
-    if (event.erased !== undefined) this.#stubs.set(event.erased, event.position);
-    for (const { leaf } of parseErasure(event)?.events ?? []) this.#stubs.delete(leaf);
+    const { position, id, type, data } = event;
+    this.#last = { position, id, isStub: isStub(event) };
+    if (this.#last.isStub) this.#stubs.set(this.#events, position);
+    if (type === EVENTS_ERASED) for (const index of parseRecord(data) ?? []) this.#stubs.delete(index);
     try {
       this.#draft.apply([event], this.#options.skip);
     } catch (error) {
@@ -82,7 +83,7 @@ export class ViewComparison implements Disposable {
     }
     this.#draft.save();
     const { position, eventId } = this.checkpoint;
-    const hasEvent = this.#last.id === eventId || this.#last.erased !== undefined;
+    const hasEvent = this.#last.id === eventId || this.#last.isStub;
     if (this.#last.position !== position || !hasEvent)
       yield {
         position,

@@ -6,15 +6,16 @@ type Lag = { events: number; seconds: number | undefined };
 
 const PAGE_SIZE = 500;
 
-/** A view's lag at a position; without `countAfter`, counts at most one page. @throws StoreUnavailable, LogReplaced */
+/** A view's lag at a position; without `indexOf`, counts at most one page. @throws StoreUnavailable, LogReplaced */
 export async function viewLag(log: EventLog, position: Position, now: Date): Promise<Lag> {
-  if ((await log.lastPosition()) <= position) return { events: 0, seconds: 0 };
-  const { events } = await log.readAll({ after: position, limit: log.countAfter ? 1 : PAGE_SIZE });
+  const last = await log.lastPosition();
+  if (last <= position) return { events: 0, seconds: 0 };
+  const { events } = await log.readAll({ after: position, limit: log.indexOf ? 1 : PAGE_SIZE });
   const [first] = events;
   if (!first) return { events: 0, seconds: 0 };
   const time = occurredAt(first);
   const seconds = time === undefined ? undefined : Math.max(0, (now.getTime() - time) / 1_000);
-  return { events: log.countAfter?.(position) ?? events.length, seconds };
+  return { events: log.indexOf ? log.indexOf(last) - log.indexOf(position) : events.length, seconds };
 }
 
 function occurredAt({ metadata }: RecordedEvent): number | undefined {

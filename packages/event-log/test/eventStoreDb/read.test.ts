@@ -27,10 +27,11 @@ test.each<[string, EventToWrite]>([
   expect([page?.events.length, page?.isEnd]).toEqual([2, false]);
 });
 
-test('data that is nested too deeply to be sent between threads is omitted', async () => {
-  const { reader } = await readerOf([{ data: '{"1":'.repeat(20_000) + '{}'.padEnd(20_002, '}') }, {}]);
+test('data that is nested too deeply to be sent between threads is its bytes', async () => {
+  const data = '{"1":'.repeat(20_000) + '{}'.padEnd(20_002, '}');
+  const { reader } = await readerOf([{ data }, {}]);
   const { events = [], isEnd } = (await reader.page({ after: START, ...ALL })) ?? {};
-  expect([events[0]?.data, events[1]?.data, isEnd]).toEqual([undefined, {}, true]);
+  expect([events[0]?.data, events[1]?.data, isEnd]).toEqual([Uint8Array.from(Buffer.from(data)), {}, true]);
 });
 
 test('data that is not JSON is bytes, and malformed JSON is its text', async () => {

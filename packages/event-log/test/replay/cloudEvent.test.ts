@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cloudEventLeaf } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
-import { leafText } from '../../../transparency-log/src/entries/leaf.ts';
+import { cloudEventText } from '../../../transparency-log/src/digest/cloudEventEntry.ts';
+import { eventText } from '../../../transparency-log/src/digest/eventText.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 import { occurredAt, toCloudEvent } from '../../src/replay/cloudEvent.ts';
 import { anyEvent, FERN, FORMAT, isBySchema, OWN, TRACEPARENT } from './cloudEvents.ts';
@@ -106,13 +106,13 @@ describe('the data of another writer', () => {
   });
 });
 
-test('every event of another writer is a CloudEvent with unchanged data, and with its leaf', () => {
+test('every event of another writer is a CloudEvent with unchanged data, and with its text', () => {
   fc.assert(
     fc.property(anyEvent(), (one) => {
       const received = JSON.parse(JSON.stringify(toCloudEvent(one, FORMAT)));
       expect(isCloudEvent(received), JSON.stringify(received)).toBe(true);
       expect([received.id, received.type, received.subject]).toEqual([one.id, one.type, one.stream]);
-      expect(cloudEventLeaf(received)).toBe(leafText(one).text);
+      expect(cloudEventText(received)).toBe(eventText(one).text);
       if (one.data instanceof Uint8Array)
         expect(new Uint8Array(Buffer.from(received.data_base64, 'base64'))).toEqual(one.data);
       else
@@ -124,9 +124,9 @@ test('every event of another writer is a CloudEvent with unchanged data, and wit
   );
 });
 
-test('the leaf of a CloudEvent differs if any part that is hashed differs', () => {
+test('the text of a CloudEvent differs if any part that is hashed differs', () => {
   const received = JSON.parse(JSON.stringify(toCloudEvent(FERN, FORMAT)));
-  const leaf = cloudEventLeaf(received);
+  const text = cloudEventText(received);
   for (const [name, value] of Object.entries({
     id: 'other',
     subject: 'plant-alice/43',
@@ -136,5 +136,5 @@ test('the leaf of a CloudEvent differs if any part that is hashed differs', () =
     metadata: '{}',
     dataandmetadata: '[,]',
   }))
-    expect(cloudEventLeaf({ ...received, [name]: value }), name).not.toBe(leaf);
+    expect(cloudEventText({ ...received, [name]: value }), name).not.toBe(text);
 });

@@ -2,7 +2,7 @@ import { anyJson } from '@event-sourced/testing/anyJson';
 import fc from 'fast-check';
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { hashedAttributes } from '../../../transparency-log/src/entries/cloudEventLeaf.ts';
+import { hashedAttributes } from '../../../transparency-log/src/digest/cloudEventEntry.ts';
 import type { RecordedEvent } from '../../src/eventStore.ts';
 
 export const FORMAT = { source: 'https://plants.example/log', hashed: hashedAttributes };

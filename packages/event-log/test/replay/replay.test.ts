@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EVENTS_ERASED, recordStreams } from '../../src/erasure.ts';
 import type { EventLog, Position, RecordedEvent } from '../../src/eventStore.ts';
 import { BadPosition } from '../../src/position.ts';
 import { EventFilter, type EventQuery, type StreamNames, UnknownUser } from '../../src/replay/eventFilter.ts';
@@ -134,17 +133,6 @@ test.each([{}, { after: '2' }, { limit: '0' }, { id: '1', type: 'PlantMoved' }])
     expect(await all(logOf(EVENTS).log, { ...query, user: 'bob', type: 'None' })).toEqual([]);
   },
 );
-
-test('of records of erasures reads their streams only', async () => {
-  const prefixes: (string | undefined)[] = [];
-  const { log } = logOf(EVENTS);
-  const readAll: EventLog['readAll'] = (range) => {
-    prefixes.push(range.prefix);
-    return log.readAll(range);
-  };
-  expect(await all({ ...log, readAll }, { type: EVENTS_ERASED })).toEqual([]);
-  expect(new Set(prefixes)).toEqual(new Set([recordStreams('plant-')]));
-});
 
 test('a user is distinguished from a user whose name is a prefix', async () => {
   const ofOther = { ...(EVENTS[0] as RecordedEvent), stream: 'plant-b/c/1' };

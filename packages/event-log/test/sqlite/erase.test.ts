@@ -1,16 +1,20 @@
-import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { stopClock, untilSettled } from '@event-sourced/testing/clock';
+import { erasable, eraseIn, stubFor } from '@event-sourced/testing/erase';
 import { filesWith } from '@event-sourced/testing/filesWith';
-import { appendTo, logWith } from '@event-sourced/testing/logs';
+import { appendTo, type EventToStore, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
-import { EVENTS_ERASED, erasureData, stubOf } from '../../src/erasure.ts';
-import { type EventStore, NO_STREAM, type RecordedEvent, StoreUnavailable } from '../../src/eventStore.ts';
-import { readToEnd } from '../../src/readEvents.ts';
+import { isStub } from '../../src/erasure/erasure.ts';
+import {
+  type ErasableStore,
+  type EventStore,
+  NO_STREAM,
+  type RecordedEvent,
+  StoreUnavailable,
+} from '../../src/eventStore.ts';
 import { copyDatabase } from '../../src/sqlite/backup.ts';
 import { checkLogFile } from '../../src/sqlite/integrity.ts';
 import { LogBackup } from '../../src/sqlite/logBackup.ts';
@@ -18,72 +22,54 @@ import { openSqliteStore } from '../../src/sqlite/store.ts';
 import { event, everything } from '../../src/testing/contract.ts';
 import { Thread } from '../../src/threads/thread.ts';
 
-const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
-
-const leafOf = ({ id, stream, data }: RecordedEvent): string =>
-  hash('sha256', JSON.stringify([id, stream, data]));
-const options = { prefix: 'list-', leafOf, now: () => new Date('2026-01-01T00:00:00.000Z') };
 const NEVER = new AbortController().signal;
 
 async function openStore(dir = tempDir()): Promise<{ dir: string; store: ErasableStore }> {
   const store = await openSqliteStore({ file: join(dir, 'log.db') });
   onTestFinished(() => store.close());
-  if (!canErase(store)) throw new Error('the embedded log can erase');
-  return { dir, store };
+  return { dir, store: erasable(store) };
 }
 
-const erase = (store: ErasableStore, user: string): Promise<number> =>
-  eraseStreams(store, { ...options, streams: streamsFrom(`list-${user}/`) });
+const erase = (store: ErasableStore, user: string, perRecord?: number): Promise<number> =>
+  eraseIn(store, 'list-', (stream) => stream.startsWith(`list-${user}/`), perRecord);
 
 async function append(store: EventStore, user: string, count: number): Promise<void> {
   const append = (i: number) => store.append(`list-${user}/${i}`, event(`to do of ${user}`), NO_STREAM);
   await Promise.all(Array.from({ length: count }, (_, i) => append(i)));
 }
 
-async function leaves(store: EventStore): Promise<string[]> {
-  const events = [];
-  for await (const batch of readToEnd(store.forHashing)) events.push(...batch.events);
-  return events.map((one) => one.erased ?? leafOf(one));
-}
-
 const LIKE_STUB = {
-  ...stubOf('0'.repeat(64), 'list-alice/'),
+  ...stubFor({ position: 1n, id: '', type: '', data: 0 } as RecordedEvent, 'list-alice/'),
   revision: 0,
-  data: { leaf: '0'.repeat(64) },
-  metadata: {},
-};
+} as EventToStore;
 const LIKE_STUBS = [LIKE_STUB, { ...LIKE_STUB, id: crypto.randomUUID(), stream: 'list-alice/1' }];
 
 describe('erasing streams', () => {
-  test('leaves stubs with the leaf hashes at their positions, and a record with both', async () => {
+  test('leaves stubs at their positions, and appends the record', async () => {
     const { dir, store } = await openStore();
     await append(store, 'alice', 2);
     await append(store, 'bob', 1);
-    const before = await everything(store);
-    const hashes = await leaves(store);
+    const before = (await everything(store)) as [RecordedEvent, RecordedEvent, RecordedEvent];
     expect(await erase(store, 'alice')).toBe(2);
     const [first, second, bob, record, ...none] = await everything(store);
-    const [one, two] = hashes as [string, string];
-    expect(first).toEqual({ position: 1n, ...stubOf(one, 'list-'), erased: one });
-    expect(second).toEqual({ position: 2n, ...stubOf(two, 'list-'), erased: two });
+    expect(first).toEqual({ ...stubFor(before[0], 'list-'), revision: 0n });
+    expect(second).toEqual({ ...stubFor(before[1], 'list-'), revision: 0n });
     expect(bob).toEqual(before[2]);
-    expect(record).toMatchObject({
-      type: 'EventsErased',
-      stream: expect.stringMatching(/^list-erasure-/),
-      data: {
-        log: await store.logId(),
-        events: [
-          { position: '1', leaf: one },
-          { position: '2', leaf: two },
-        ],
-      },
-    });
+    expect(record).toMatchObject({ position: 4n, type: 'EventsErased', data: { erased: [0, 1] } });
     expect(none).toEqual([]);
     using db = new DatabaseSync(join(dir, 'log.db'), { readOnly: true });
     expect(db.prepare('SELECT recorded_at FROM events WHERE position = 1').get()).toEqual({
       recorded_at: '',
     });
-    expect((await leaves(store)).slice(0, 3)).toEqual(hashes);
+  });
+
+  test('resolves with the positions of the records', async () => {
+    const { store } = await openStore();
+    await append(store, 'alice', 2);
+    const stubs = (await everything(store)).map((event) => stubFor(event, 'list-'));
+    const records = ['list-erasure-1', 'list-erasure-2'].map((stream) => ({ stream, event: event(stream) }));
+    expect(await store.erase(stubs, records)).toEqual([3n, 4n]);
+    expect([store.indexOf(3n), store.positionOf(2)]).toEqual([2, 3n]);
   });
 
   test('removes their bytes from all files, also from split pages of indexes', async () => {
@@ -113,7 +99,7 @@ describe('erasing streams', () => {
     const users = Array.from({ length: 997 }, (_, n) => `gardener${String(n).padStart(4, '0')}`);
     const erased = users.filter((_, n) => n % 2 === 1);
     const has = (stream: string): boolean => erased.some((name) => stream.startsWith(`plant-${name}/`));
-    const events = await eraseStreams(store, { ...options, streams: { start: 'plant-gardener', has } });
+    const events = await eraseIn(store, 'plant-', has);
     expect(events).toBeGreaterThan(20_000);
     await store.scrubbing;
     expect(filesWith(dir, ...erased)).toEqual([]);
@@ -138,14 +124,14 @@ describe('erasing streams', () => {
     expect(store.scrubbing).toBeUndefined();
   });
 
-  test('with more than 500 events has several records, which subscribers get', async () => {
+  test('with several records delivers all of them to subscribers', async () => {
     const { store } = await openStore();
-    await append(store, 'alice', 501);
+    await append(store, 'alice', 5);
     const stop = new AbortController();
-    const batches = store.subscribe({ after: 501n, signal: stop.signal })[Symbol.asyncIterator]();
+    const batches = store.subscribe({ after: 5n, signal: stop.signal })[Symbol.asyncIterator]();
     await batches.next();
     const next = batches.next();
-    await erase(store, 'alice');
+    await erase(store, 'alice', 3);
     const { value } = await next;
     expect(value.events.map(({ type }: RecordedEvent) => type)).toEqual(['EventsErased', 'EventsErased']);
     stop.abort();
@@ -164,10 +150,10 @@ describe('erasing streams', () => {
     await append(store, 'alice', 1);
     await store.append('list-alice/0', event('second'), 0n);
     const [first] = (await everything(store)) as [RecordedEvent];
-    const stub = { position: first.position, ...stubOf(leafOf(first), 'list-') };
+    const stub = stubFor(first, 'list-');
     const record = { stream: 'list-erasure', event: event('record') };
     await expect(store.erase([stub], [record])).rejects.toThrow(StoreUnavailable);
-    expect((await everything(store)).map(({ erased }) => erased)).toEqual([undefined, undefined]);
+    expect((await everything(store)).map(isStub)).toEqual([false, false]);
     await erase(store, 'alice');
     await expect(store.erase([stub], [record])).rejects.toThrow('position 1 has no event to erase');
     await expect(store.erase([{ ...stub, position: 99n }], [])).rejects.toThrow(StoreUnavailable);
@@ -196,6 +182,24 @@ describe('erasing streams', () => {
     expect(events.map(({ position }) => position)).toEqual(events.map((_, i) => BigInt(i + 1)));
   });
 
+  test.each([2, 3])(
+    'is not for a log with stubs of before, of version %i, which stays as it is',
+    async (version) => {
+      const { dir, store } = await openStore();
+      await store.close();
+      const file = join(dir, 'log.db');
+      {
+        using db = new DatabaseSync(file);
+        db.exec(`PRAGMA user_version = ${version}`);
+      }
+      const before = readFileSync(file);
+      await expect(openSqliteStore({ file })).rejects.toThrow(
+        'version 1 of this program has erased events in it, and only version 1 can read them',
+      );
+      expect(readFileSync(file).equals(before)).toBe(true);
+    },
+  );
+
   test('leaves a log that earlier programs do not open', async () => {
     const { dir, store } = await openStore();
     const version = (): unknown => {
@@ -206,7 +210,7 @@ describe('erasing streams', () => {
     expect(version()).toEqual({ user_version: 1 });
     await erase(store, 'alice');
     await store.scrubbing;
-    expect(version()).toEqual({ user_version: 2 });
+    expect(version()).toEqual({ user_version: 4 });
   });
 });
 
@@ -273,87 +277,56 @@ describe('the scrub', () => {
   });
 });
 
-describe('a backup', () => {
-  async function backUp(dir: string): Promise<string> {
-    const file = join(dir, 'copy.db');
-    await copyDatabase(join(dir, 'log.db'), file, NEVER);
-    return file;
-  }
+describe('an earlier backup', () => {
+  const LAST = { stream: 'list-bob/9', ...event('last') };
 
-  async function continueBackup(file: string, dir: string): Promise<void> {
-    using backup = new LogBackup(file, join(dir, 'log.db'));
-    await backup.append({ ...options, signal: NEVER });
-    backup.commit();
-  }
-
-  test('that is continued erases what the log has erased, also its last event', async () => {
-    const { dir, store } = await openStore();
-    await append(store, 'bob', 30);
-    appendTo(dir, ...LIKE_STUBS);
-    await store.append('list-alice/2', event('last'), NO_STREAM);
-    const file = await backUp(dir);
-    await erase(store, 'alice');
-    await store.scrubbing;
-    expect(filesWith(dir, 'alice')).toEqual(['copy.db']);
-    await continueBackup(file, dir);
-    expect(filesWith(dir, 'alice')).toEqual([]);
-    const { store: restored } = await openStore(await restore(file));
-    expect(await leaves(restored)).toEqual(await leaves(store));
-    expect(restored.scrubbing).toBeUndefined();
-  });
-
-  test('that is continued has the later events of an erased stream', async () => {
+  async function backedUp() {
     const { dir, store } = await openStore();
     await append(store, 'alice', 2);
-    const file = await backUp(dir);
-    const erased = (await everything(store)).map(({ id }) => id);
-    await erase(store, 'alice');
-    await append(store, 'alice', 1);
-    await store.scrubbing;
-    await continueBackup(file, dir);
-    const { store: restored } = await openStore(await restore(file));
-    expect(await everything(restored)).toEqual(await everything(store));
-    for (const id of erased) expect(filesWith(dir, id)).toEqual([]);
-  });
+    await append(store, 'bob', 1);
+    const file = join(dir, 'copy.db');
+    await copyDatabase(join(dir, 'log.db'), file, NEVER);
+    const proceed = async (): Promise<void> => {
+      using backup = new LogBackup(file, join(dir, 'log.db'));
+      await backup.append(NEVER);
+      backup.commit();
+    };
+    return { dir, store, file, proceed };
+  }
 
-  const FIRST = { stream: 'list-alice/0', ...event('to do') };
-  const [LEAF, OTHER] = [leafOf(FIRST as unknown as RecordedEvent), '0'.repeat(64)];
-  const recordOf = (leaf: string) => {
-    const data = erasureData({ log: 'a log', events: [{ position: 2n, leaf }] });
-    return { stream: `list-erasure-${leaf}`, event: { ...event('record'), type: EVENTS_ERASED, data } };
-  };
-
-  test.each([
-    ['that no later record names', LEAF, [], 'no later record names the stub at position 2'],
-    ['of another event', OTHER, [recordOf(OTHER)], 'a stub at position 2 that is not of the event'],
-  ])('is not continued, and is unchanged, over a stub %s', async (_, leaf, records, message) => {
-    const { dir, store } = await openStore();
-    const earlier = recordOf(LEAF);
-    await store.append(earlier.stream, earlier.event, NO_STREAM);
-    await store.append(FIRST.stream, FIRST, NO_STREAM);
-    const file = await backUp(dir);
+  test('is not continued, and is unchanged, after one of its events was erased', async () => {
+    const { store, file, proceed } = await backedUp();
     const before = readFileSync(file);
-    await store.erase([{ position: 2n, ...stubOf(leaf, 'list-') }], records);
-    await expect(continueBackup(file, dir)).rejects.toThrow(message);
+    await erase(store, 'alice');
+    await expect(proceed()).rejects.toThrow('the log has erased events that it still has');
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test('is unchanged without a commit', async () => {
+  test('is continued after later events were erased, and earlier programs do not open it', async () => {
+    const { store, file, proceed } = await backedUp();
+    await append(store, 'carol', 1);
+    await erase(store, 'carol');
+    await store.append(LAST.stream, LAST, NO_STREAM);
+    await proceed();
+    using db = new DatabaseSync(file, { readOnly: true });
+    expect(db.prepare('SELECT count(*) AS count FROM events').get()).toEqual({ count: 6 });
+    expect(db.prepare('PRAGMA user_version').get()).toEqual({ user_version: 4 });
+  });
+
+  test('that was made while the log was not scrubbed is a clean log', async () => {
     const { dir, store } = await openStore();
-    await append(store, 'alice', 30);
-    const file = await backUp(dir);
-    const before = readFileSync(file);
+    await append(store, 'alice', 1);
+    using reader = new DatabaseSync(join(dir, 'log.db'), { readOnly: true });
+    reader.exec('BEGIN; SELECT * FROM events');
     await erase(store, 'alice');
+    const file = join(tempDir(), 'copy.db');
+    await copyDatabase(join(dir, 'log.db'), file, NEVER);
     {
       using backup = new LogBackup(file, join(dir, 'log.db'));
-      await backup.append({ ...options, signal: NEVER });
+      backup.commit();
     }
-    expect(readFileSync(file).equals(before)).toBe(true);
+    using db = new DatabaseSync(file, { readOnly: true });
+    expect(db.prepare('PRAGMA user_version').get()).toEqual({ user_version: 4 });
+    reader.exec('COMMIT');
   });
-
-  async function restore(file: string): Promise<string> {
-    const dir = tempDir();
-    await copyDatabase(file, join(dir, 'log.db'), NEVER);
-    return dir;
-  }
 });

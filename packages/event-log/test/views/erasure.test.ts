@@ -1,24 +1,20 @@
-import { hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { stopClock } from '@event-sourced/testing/clock';
+import { erasable, eraseIn, recordOf, stubFor } from '@event-sourced/testing/erase';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { logWith } from '@event-sourced/testing/logs';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
-import { canErase, type ErasableStore, eraseStreams } from '../../src/eraseStreams.ts';
-import { EVENTS_ERASED, erasureData, stubOf } from '../../src/erasure.ts';
-import { NO_STREAM, START } from '../../src/eventStore.ts';
+import { type ErasableStore, NO_STREAM, type RecordedEvent, START } from '../../src/eventStore.ts';
 import { Follower } from '../../src/views/follow.ts';
 import { rebuildView } from '../../src/views/rebuildView.ts';
 import { ViewComparison } from '../../src/views/viewComparison.ts';
 import { ToDoLists } from './toDoLists.ts';
-
-const streamsFrom = (start: string) => ({ start, has: (stream: string) => stream.startsWith(start) });
 
 const NONE = new Set<string>();
 const DELETE_ROWS = { onErasure: 'deleteRows' } as const;
@@ -32,19 +28,11 @@ async function logIn(dir: string, items = 3): Promise<ErasableStore> {
       const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
       await store.append(`plant-${list}/${i}`, event, NO_STREAM);
     }
-  if (!canErase(store)) throw new Error('the embedded log can erase');
-  return store;
+  return erasable(store);
 }
 
-function erase(store: ErasableStore, list: string): Promise<number> {
-  const leafOf = ({ id }: { id: string }) => hash('sha256', id);
-  return eraseStreams(store, {
-    streams: streamsFrom(`plant-${list}/`),
-    prefix: 'plant-',
-    leafOf,
-    now: () => new Date(),
-  });
-}
+const erase = (store: ErasableStore, list: string, perRecord?: number): Promise<number> =>
+  eraseIn(store, 'plant-', (stream) => stream.startsWith(`plant-${list}/`), perRecord);
 
 function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {
   const checkpointer = new CheckpointThread();
@@ -207,16 +195,13 @@ describe('after an erasure', () => {
       );
       for (const { sql } of triggers) db.exec(`${sql}`);
     }
-    const store = await openIn(dir);
-    if (!canErase(store)) throw new Error('the embedded log can erase');
+    const store = erasable(await openIn(dir));
     const { follower } = followIn(dir, store, DELETE_ROWS);
     await caughtUp(follower, store);
     const lists = Array.from({ length: 997 }, (_, n) => `list${String(n).padStart(4, '0')}`);
     const erased = lists.filter((_, n) => n % 2 === 1);
     const has = (stream: string): boolean => erased.some((list) => stream.startsWith(`plant-${list}/`));
-    const leafOf = ({ id }: { id: string }) => hash('sha256', id);
-    const streams = { start: 'plant-list', has };
-    await eraseStreams(store, { streams, prefix: 'plant-', leafOf, now: () => new Date() });
+    await eraseIn(store, 'plant-', has);
     await caughtUp(follower, store);
     await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 300_000);
     expect(viewFilesWith(dir, ...erased)).toEqual([]);
@@ -226,47 +211,69 @@ describe('after an erasure', () => {
 
   test('a view is scrubbed once for an erasure with several records', async () => {
     const dir = tempDir();
-    const store = await logIn(dir, 501);
+    const store = await logIn(dir, 500);
     const scrub = vi.spyOn(CheckpointThread.prototype, 'scrub');
     onTestFinished(() => scrub.mockRestore());
     const { follower, view } = followIn(dir, store, DELETE_ROWS);
     await caughtUp(follower, store);
-    await erase(store, 'alice');
+    await erase(store, 'alice', 100);
     await caughtUp(follower, store);
     await vi.waitFor(() => expect(view.isUnscrubbed).toBe(false), 300_000);
+    expect(view.titlesOf('alice')).toEqual([]);
     expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toHaveLength(1);
   });
 
-  test('a view of a copied log follows records of the first log', async () => {
+  test('a view commits no record before the rows that it names are deleted', async () => {
     const dir = tempDir();
-    const store = await logIn(dir);
+    const store = await logIn(dir, 600);
     const { follower, view } = followIn(dir, store, DELETE_ROWS);
     await caughtUp(follower, store);
-    const leaf = '0'.repeat(64);
-    await store.erase([{ position: 2n, ...stubOf(leaf, 'plant-') }], []);
-    const id = crypto.randomUUID();
-    const data = erasureData({ log: 'the first log', events: [{ position: 2n, leaf }] });
-    const record = { id, type: EVENTS_ERASED, data, metadata: {} };
-    await store.append(`plant-erasure-${id}`, record, NO_STREAM);
+    const committed: [position: bigint, rows: number][] = [];
+    const erased = vi.spyOn(view, 'erase').mockImplementation((positions) => {
+      ToDoLists.prototype.erase.call(view, positions);
+      view.save();
+      committed.push([view.progress.position, view.titlesOf('alice').length]);
+    });
+    await erase(store, 'alice');
     await caughtUp(follower, store);
-    expect([view.titlesOf('alice').length, view.titlesOf('bob').length]).toEqual([3, 2]);
+    expect(erased.mock.calls.length).toBeGreaterThan(1);
+    const record = await store.lastPosition();
+    for (const [position, rows] of committed) expect([position < record, rows < 600]).toEqual([true, true]);
+    expect(view.titlesOf('alice')).toEqual([]);
   });
 
-  test.each([{}, DELETE_ROWS])(
-    'a record that names an event that is no stub erases nothing: %j',
-    async (more) => {
-      const dir = tempDir();
-      const store = await logIn(dir);
-      const { follower, view } = followIn(dir, store, more);
-      await caughtUp(follower, store);
-      const events = [{ position: '2', leaf: '0'.repeat(64) }];
-      const id = crypto.randomUUID();
-      const record = { id, type: 'EventsErased', data: { log: await store.logId(), events }, metadata: {} };
-      await store.append(`plant-erasure-${id}`, record, NO_STREAM);
-      await caughtUp(follower, store);
-      expect([view.titlesOf('bob').length, follower.rebuilds]).toEqual([3, 0]);
-    },
-  );
+  test('a view follows a record in any stream, in the same batch as the event that it names', async () => {
+    const dir = tempDir();
+    const store = await logIn(dir, 1);
+    const { follower, close } = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(follower, store);
+    await close();
+    const data = { list: 'carol', id: '1', title: 'Fern' };
+    const added = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
+    await store.append('plant-carol/1', added, NO_STREAM);
+    const [bobs] = (await store.readStream('plant-bob/0', 1)) as [RecordedEvent];
+    await store.erase([stubFor(bobs, 'plant-')], []);
+    const { event } = recordOf([store.indexOf(bobs.position)], 'plant-');
+    await store.append('plant-records/1', event, NO_STREAM);
+    const next = followIn(dir, store, DELETE_ROWS);
+    await caughtUp(next.follower, store);
+    expect(['alice', 'bob', 'carol'].map((list) => next.view.titlesOf(list).length)).toEqual([1, 0, 1]);
+  });
+
+  test.each([
+    ['an event that is no stub', {}, [1]],
+    ['an event that is no stub', DELETE_ROWS, [1]],
+    ['what follows it', DELETE_ROWS, [600]],
+  ])('a record that names %s erases nothing: %j', async (_, more, indices) => {
+    const dir = tempDir();
+    const store = await logIn(dir);
+    const { follower, view } = followIn(dir, store, more);
+    await caughtUp(follower, store);
+    const { stream, event } = recordOf(indices, 'plant-');
+    await store.append(stream, event, NO_STREAM);
+    await caughtUp(follower, store);
+    expect([view.titlesOf('bob').length, follower.rebuilds]).toEqual([3, 0]);
+  });
 
   test.each([{}, DELETE_ROWS])('a rebuilt view has no rows of erased events: %j', async (more) => {
     const dir = tempDir();

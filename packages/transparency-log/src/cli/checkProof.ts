@@ -1,23 +1,18 @@
-import { describeEntry } from '../entries/entry.ts';
-import { readCheckpointFile } from '../files/stateFile.ts';
+import { openReceipt, type Receipt } from '../digest/openReceipt.ts';
+import { describeEvent } from '../digest/readText.ts';
+import { readCheckpointFile, readStateFile } from '../files/stateFile.ts';
 import { readAtMost } from '../http/response.ts';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '../merkle/treeHead.ts';
 import { openCheckpoint } from '../notes/checkpoint.ts';
 import { decodeTextFile } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
-import {
-  isInclusionProof,
-  MAX_PROOF_BYTES,
-  openConsistencyProof,
-  openInclusionProof,
-  proofCheckpoint,
-} from '../notes/proof.ts';
+import { isInclusionProof, MAX_PROOF_BYTES, openConsistencyProof, proofCheckpoint } from '../notes/proof.ts';
 import { parseLogKey, type VerifierKey } from '../notes/signedNote.ts';
 import { countCosignatures, openPolicy, type Policy, type PolicyOptions } from '../witness/policy.ts';
 
-/** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint. */
-type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string };
+/** The options of the command, as text. `expect` is SIZE:ROOT, or a file with a checkpoint; `record` is a file. */
+type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?: string; record?: string };
 
 /**
  * Verifies a proof; returns what it proves, as a line that is safe to print. `print` gets the witnesses that are not
@@ -25,7 +20,7 @@ type CheckProofOptions = PolicyOptions & { key: string; origin?: string; expect?
  */
 export async function checkProof(
   input: AsyncIterable<Buffer>,
-  { expect, ...options }: CheckProofOptions,
+  { expect, record, ...options }: CheckProofOptions,
   print: (line: string) => void,
 ): Promise<string> {
   const verifierKey = parseLogKey(options);
@@ -35,8 +30,9 @@ export async function checkProof(
     const bytes = await readAtMost(MAX_PROOF_BYTES, input);
     if (!bytes) throw new NotVerified('not a proof: it is too large');
     const proof = decodeTextFile(bytes);
-    const check = isInclusionProof(proof) ? checkInclusion : checkConsistency;
-    const proven = await check(proof, verifierKey, expected);
+    const proven = isInclusionProof(proof)
+      ? await checkInclusion(proof, verifierKey, { expected, record })
+      : await checkConsistency(proof, verifierKey, expected);
     return printable(policy ? `${proven}; ${checkCosignatures(proofCheckpoint(proof), policy)}` : proven);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
@@ -57,12 +53,34 @@ async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> 
   return parseTreeHead(text) ?? openCheckpoint(await readCheckpointFile(text), key);
 }
 
-async function checkInclusion(proof: string, key: VerifierKey, expected?: TreeHead): Promise<string> {
-  const { index, entry, checkpoint } = await openInclusionProof(proof, key);
+async function checkInclusion(
+  proof: string,
+  key: VerifierKey,
+  { expected, record }: { expected: TreeHead | undefined; record: string | undefined },
+): Promise<string> {
+  const receipt = await openReceipt(proof, key);
+  const { index, event, checkpoint, names } = receipt;
   const head = formatTreeHead(checkpoint);
   if (expected && formatTreeHead(expected) !== head)
     throw new NotVerified(`the proof is for ${head}, not for the expected ${formatTreeHead(expected)}`);
-  return `${describeEntry(entry)} is number ${index + 1} of the log ${checkpoint.origin} ${head}`;
+  const log = `the log ${checkpoint.origin} ${head}`;
+  if (names) return `record ${index} names ${describeNames(names)} as erased, in ${log}`;
+  const proven = `${describeEvent(event)} is at index ${index} of ${log}`;
+  return record === undefined ? proven : `${proven}; ${await checkErased(receipt, record, key)}`;
+}
+
+const describeNames = (names: readonly number[]): string =>
+  `${names.length} event${names.length === 1 ? '' : 's'} (${names.join(', ')})`;
+
+/** Whether a record, whose receipt is in a file, names an event. @throws NotVerified */
+async function checkErased({ index }: Receipt, file: string, key: VerifierKey): Promise<string> {
+  const text = await readStateFile(file, MAX_PROOF_BYTES, 'a proof').catch((error: Error) => {
+    throw new NotVerified(`cannot use ${file} of --record: ${error.message}`);
+  });
+  const record = await openReceipt(text, key);
+  if (!record.names) throw new NotVerified(`${file} is not the receipt of a record of erased events`);
+  const does = record.names.includes(index) ? 'names it' : 'does not name it';
+  return `record ${record.index} ${does} as erased`;
 }
 
 async function checkConsistency(proof: string, key: VerifierKey, expected?: TreeHead): Promise<string> {

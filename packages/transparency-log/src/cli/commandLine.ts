@@ -32,6 +32,11 @@ export function commandLine(context: Context): Command {
       '--expect <checkpoint>',
       'SIZE:ROOT, or a file with a checkpoint: the start of a consistency proof.',
       once('expect'),
+    )
+    .option(
+      '--record <file>',
+      'The receipt of a record of erased events: whether it names the event.',
+      once('record'),
     );
   addLogOptions(checkProof).action(async (options) => {
     const { checkProof } = await import('./checkProof.ts');
@@ -50,23 +55,25 @@ export function commandLine(context: Context): Command {
       'The file for signed checkpoints, to continue from at the next check.',
       once('state'),
     )
-    .option('--once', 'Check once; the exit code is 1 after an alarm, 2 if the log is unavailable.')
+    .option('--once', 'Check once; the exit code is 1 after an alarm, 2 if the log was not checked.')
     .option('--interval <seconds>', 'Time between two checks.', '60')
-    .option('--all', 'Check all events again, not only new events.')
+    .option(
+      '--events',
+      'Also compare the events in /events, and check erasures. Requires a token with the scope audit.',
+    )
+    .option(
+      '--all',
+      'Check all entries and events again. Only this detects an event that was erased without a record, or put back, after it was read.',
+    )
     .option('--timeout <time>', 'The maximum duration of a check.', '1h')
     .option(
       '--stale-after <time>',
-      'The maximum age of cosignatures or, without witnesses, of the last growth.',
+      'How long the log may be unavailable, or show fewer events than it has signed; the maximum age of cosignatures.',
     )
-    .option('--expect-growth', 'With --stale-after and witnesses: the log must also grow.')
+    .option('--expect-growth', 'With --stale-after: the maximum time without a new event, too.')
     .option(
       '--known <file...>',
       'Checkpoints and receipts from others; the log must be consistent with them.',
-    )
-    .option(
-      '--on-alarm <program>',
-      'A program to run for an alarm, which it reads from standard input.',
-      once('on-alarm'),
     )
     .addHelpText('after', '\nIf the log requires a token, set the environment variable TOKEN.');
   addLogOptions(monitor).action(async (options) =>

@@ -1,6 +1,3 @@
-export { appendLeaves, assertHasSize, rootOfLog } from './appendLeaves.ts';
-export { cloudEventLeaf, cloudEventLeafHash, hashedAttributes } from './cloudEventLeaf.ts';
-export { leafOf } from './leaf.ts';
-export { readEntries } from './readEntries.ts';
-export { issueReceipt, LogContradictsTree } from './receipt.ts';
+export { appendEntries, assertHasSize, rootOfLog } from './appendEntries.ts';
+export { issueReceipt, LogContradictsTree, recordAt } from './receipt.ts';
 export { type Verification, verifyLog } from './verify.ts';

@@ -1,13 +1,13 @@
-import type { Position, RecordedEvent } from '@event-sourced/event-log';
-import { REACHED_TIMEOUT_MS } from '@event-sourced/event-log/views';
-import { leafHash } from '../merkle/merkleTree.ts';
-import { TILE_WIDTH, type Tile, tileHashes, tileWidth } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
+import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import { eventEntry } from '../digest/eventEntry.ts';
+import { eventText } from '../digest/eventText.ts';
+import { TILE_WIDTH } from '../merkle/tiles.ts';
+import type { Checkpoint } from '../notes/checkpoint.ts';
 import { NotInTree, proveInclusion } from '../notes/prove.ts';
-import { toEntry } from './leaf.ts';
-import { checkTileStart, type TreeAndLog } from './readEntries.ts';
+import type { MerkleTreeView } from '../view/treeView.ts';
 
-/** The log no longer has an event whose leaf is in its Merkle tree: the log or the tree's file was altered. */
+/** The log no longer has an event that is in its Merkle tree: the log or the tree's file was altered. */
 export class LogContradictsTree extends Error {
   override readonly name = 'LogContradictsTree';
   constructor(position: Position) {
@@ -15,36 +15,45 @@ export class LogContradictsTree extends Error {
   }
 }
 
-type Dependencies = TreeAndLog & {
-  checkpoints: { headWith(index: number): TreeHead; sign(head: TreeHead): Promise<string> };
-};
+type Tree = Pick<MerkleTreeView, 'find' | 'readTile'>;
+/** Resolves with a checkpoint of more than `index` entries, which the tree extends. */
+type Covering = (index: number) => Checkpoint | Promise<Checkpoint>;
 
 /**
- * Issues the text of a proof that the log has an event. Waits until the tree has the event.
- * @throws LogContradictsTree, ViewBehind, StoreUnavailable
+ * The text of a proof that the log has an event, whose position the tree must have reached. Its extra data is the text of the
+ * event. @throws LogContradictsTree, ViewBehind; errors of `covering`
  */
-export async function issueReceipt(
-  event: RecordedEvent,
-  { tree, log, checkpoints }: Dependencies,
-): Promise<string> {
-  await tree.reached(event.position, await log.logId(), REACHED_TIMEOUT_MS);
-  const entry = toEntry(event);
-  const { ready } = tree;
-  const tile = ready.tileIndex(event.position);
-  const leaves = ready.readTile({ level: 0, index: tile, width: tileWidth(0, tile, ready.head.size) });
-  // The leaf includes stream and revision, so no other event has the same leaf.
-  const at = tileHashes(leaves).indexOf(leafHash(entry));
-  if (at < 0) {
-    for (const index of [tile, tile + 1])
-      if (tree.ready.has({ level: 0, index, width: 1 })) await checkTileStart({ tree, log }, index);
-    throw new LogContradictsTree(event.position);
-  }
-  const index = tile * TILE_WIDTH + at;
-  const head = checkpoints.headWith(index);
-  const read = (tile: Tile) => tree.ready.readTile(tile);
+export async function issueReceipt(event: RecordedEvent, tree: Tree, covering: Covering): Promise<string> {
+  const entry = eventEntry(event);
+  const index = tree.find(entry, event.position);
+  if (index === undefined) throw new LogContradictsTree(event.position);
+  const checkpoint = await covering(index);
+  const extra = Buffer.from(eventText(event).text);
   try {
-    return await proveInclusion(entry, index, { head, read, sign: () => checkpoints.sign(head) });
+    return await proveInclusion({ entry, extra, index }, checkpoint, tree.readTile);
   } catch (error) {
     throw error instanceof NotInTree ? new LogContradictsTree(event.position) : error;
+  }
+}
+
+/** The record of erased events at an index; undefined if there is none. @throws LogContradictsTree, ViewBehind, StoreUnavailable */
+export async function recordAt(
+  index: number,
+  tree: Pick<MerkleTreeView, 'has' | 'tileStart' | 'entryAt'>,
+  log: Pick<EventLog, 'readAll'>,
+): Promise<RecordedEvent | undefined> {
+  const tile = Math.floor(index / TILE_WIDTH);
+  const before = index % TILE_WIDTH;
+  if (!tree.has({ level: 0, index: tile, width: before + 1 })) return undefined;
+  let after = tree.tileStart(tile);
+  for (let missing = before + 1; ; ) {
+    const { events, position, isEnd } = await log.readAll({ after, limit: missing });
+    missing -= events.length;
+    after = position;
+    const event = events.at(-1);
+    if (missing > 0 && !isEnd) continue;
+    if (missing > 0 || !event || eventEntry(event) !== tree.entryAt(index))
+      throw new LogContradictsTree(after);
+    return event.type === EVENTS_ERASED && parseRecord(event.data) ? event : undefined;
   }
 }

@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { NO_LOG_ID, type Position, type RecordedEvent, START } from '@event-sourced/event-log';
 import { DamagedFile, isSqliteError } from '@event-sourced/event-log/disk';
+import { isStub } from '@event-sourced/event-log/erasure';
 import {
   openForReading,
   type Problem,
@@ -9,10 +10,10 @@ import {
 } from '@event-sourced/event-log/views';
 import { HASH_BYTES, TILE_WIDTH, tilePath } from '../merkle/tiles.ts';
 import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
-import { MERKLE_TREE } from '../view/treeView.ts';
+import { MERKLE_TREE } from '../view/treeTiles.ts';
 
 /**
- * Compares the Merkle tree in a file with the leaves of the log, up to the tree's checkpoint, and finds the first
+ * Compares the Merkle tree in a file with the entries of the log, up to the tree's checkpoint, and finds the first
  * difference. It uses a snapshot: it does not see later writes of a server.
  */
 export class TreeComparison implements Disposable {
@@ -48,12 +49,12 @@ export class TreeComparison implements Disposable {
   }
 
   /** Takes the events in log order. */
-  apply(event: RecordedEvent, leaf: string): void {
+  apply(event: RecordedEvent, entry: string): void {
     const { position } = event;
     const isNext = position > this.#tree.position && position <= this.checkpoint.position;
     if (!this.#followsLog || !isNext) return;
     this.#last = event;
-    this.#tree.append(leaf, position);
+    this.#tree.append(entry, position);
     this.#positions.push(position);
     if (this.#positions.length < TILE_WIDTH) return;
     this.#compareTiles();
@@ -68,7 +69,7 @@ export class TreeComparison implements Disposable {
     }
     this.#compareTiles();
     const { position, eventId } = this.checkpoint;
-    const hasLast = this.#last?.id === eventId || this.#last?.erased !== undefined || position === START;
+    const hasLast = position === START || this.#last?.id === eventId || (this.#last && isStub(this.#last));
     if (this.#tree.position !== position || !hasLast)
       yield {
         position,
@@ -104,7 +105,7 @@ export class TreeComparison implements Disposable {
       if (tile.level > 0)
         return { problem: `the view merkleTree does not have the hashes of ${tilePath(tile)}` };
       const position = this.#positions[at / HASH_BYTES] as Position;
-      return { position, problem: 'the view merkleTree does not have the leaf of this event' };
+      return { position, problem: 'the view merkleTree does not have the entry of this event' };
     }
     if (saved?.startsAfter === tile.startsAfter) return undefined;
     return { problem: `the view merkleTree has a wrong position before ${tilePath(tile)}` };

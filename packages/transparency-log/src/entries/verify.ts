@@ -1,27 +1,23 @@
+import { hash } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  EVENTS_ERASED,
-  type EventLog,
-  type Position,
-  parseErasure,
-  type RecordedEvent,
-  readToEnd,
-  START,
-} from '@event-sourced/event-log';
+import { type EventLog, type Position, type RecordedEvent, readToEnd, START } from '@event-sourced/event-log';
 import { lockDraft } from '@event-sourced/event-log/disk';
+import { EVENTS_ERASED } from '@event-sourced/event-log/erasure';
 import {
   type ComparedView,
   type Problem,
   type Progress,
   ViewComparison,
 } from '@event-sourced/event-log/views';
-import { leafHash, MerkleTree } from '../merkle/merkleTree.ts';
+import { ErasureRules } from '../digest/erasureRules.ts';
+import { entryOf, stubDigest } from '../digest/eventEntry.ts';
+import { eventText } from '../digest/eventText.ts';
+import { entryLeafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
-import { leafText } from './leaf.ts';
+import { SavedTree } from '../view/savedTree.ts';
 import { TreeComparison } from './treeComparison.ts';
-import { UnnamedStubs } from './unnamedStubs.ts';
 
 export type Verification = TreeHead & {
   position: Position;
@@ -35,8 +31,9 @@ export type Verification = TreeHead & {
   /** The number of events of unknown types: they are part of the root, but not checked otherwise. */
   unknown: number;
   skipped: number;
-  /** The number of erased events. */
+  /** The number of erased events, and of their records. */
   erased: number;
+  records: number;
   /** The first problems without a position, then the first problems with one. */
   problems: Problem[];
   problemCount: number;
@@ -60,19 +57,8 @@ type Options = {
   onProgress?: (progress: Progress) => void;
 };
 
-/** What a stub has instead of the text of a leaf. */
+/** What a stub has instead of the text of an event. */
 const STUB = { text: '', isCanonical: true };
-
-/** What is wrong with the record of an erasure. A copied log has other positions than its records. */
-async function recordProblem(event: RecordedEvent, log: EventLog): Promise<string | undefined> {
-  const erasure = parseErasure(event);
-  if (!erasure) return `it is not a valid ${EVENTS_ERASED}`;
-  if (erasure.log !== (await log.logId())) return undefined;
-  for (const { position, leaf } of erasure.events)
-    if ((await log.readEvent(position))?.erased !== leaf)
-      return `it names position ${position}, where no event with this hash is erased`;
-  return undefined;
-}
 
 /** The maximum number of listed problems with a position, and of problems without one. */
 const MAX_LISTED = 100;
@@ -87,9 +73,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
   const { log, gapless, isKnown, findProblem, skip, expect, signal, onProgress } = options;
   const found = new Problems();
   const tree = new MerkleTree();
-  const counts = { unknown: 0, skipped: 0, erased: 0 };
-  const unnamed = new UnnamedStubs();
-  let records: RecordedEvent[] = [];
+  const counts = { unknown: 0, skipped: 0 };
+  const erasures = new ErasureRules();
   let last = START;
   await using resources = new AsyncDisposableStack();
   let hasExpected = false;
@@ -105,21 +90,21 @@ export async function verifyLog(options: Options): Promise<Verification> {
 
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
-    const { text, isCanonical } = event.erased === undefined ? leafText(event) : STUB;
-    const leaf = event.erased ?? leafHash(text);
-    tree.append(leaf);
+    const stub = stubDigest(event);
+    const { text, isCanonical } = stub ? STUB : eventText(event);
+    const entry = entryOf(stub ?? { sha256: hash('sha256', text), type });
+    erasures.add(tree.size, isCanonical ? event : { type, data: undefined }, stub);
+    tree.append(entryLeafHash(entry));
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
     else if (position <= last) found.add(`it follows position ${last}`, position);
     last = position;
-    unnamed.add(event, tree.size);
-    if (event.erased !== undefined) counts.erased++;
-    else if (type === EVENTS_ERASED) records.push(event);
-    else if (!isKnown(type)) counts.unknown++;
-    else if (skip.has(id)) counts.skipped++;
-    else found.add(findProblem(event), position);
+    const isErasure = stub !== undefined || type === EVENTS_ERASED;
+    if (!isErasure && !isKnown(type)) counts.unknown++;
+    else if (!isErasure && skip.has(id)) counts.skipped++;
+    else if (!isErasure) found.add(findProblem(event), position);
     checkExpectedRoot();
-    for (const comparison of comparisons.values()) comparison?.apply(event, leaf);
+    for (const comparison of comparisons.values()) comparison?.apply(event, entry);
   }
 
   const end = await log.lastPosition();
@@ -131,17 +116,18 @@ export async function verifyLog(options: Options): Promise<Verification> {
       if (event.position > end) break;
       check(event);
     }
-    for (const event of records) found.add(await recordProblem(event, log), event.position);
-    records = [];
     onProgress?.({ events: tree.size, position: last, end });
     if ((events.at(-1)?.position ?? START) >= end) break;
   }
-  // The record of a stub that was read may follow the end of the log at the beginning.
-  if (unnamed.stubs.size > 0)
+  // The record of a stub that was read may follow the end that the log had at the beginning.
+  if (erasures.unnamed.size > 0) {
+    let index = tree.size;
     for await (const { events } of readToEnd(log, { after: last, signal }))
-      for (const event of events) if (event.erased === undefined) unnamed.add(event, tree.size);
-  for (const [leaf, ordinal] of unnamed.stubs)
-    found.add(`no later record of an erasure names the stub of event ${ordinal}: ${leaf}`);
+      for (const event of events) erasures.add(index++, event, stubDigest(event));
+  }
+  await confirmErased(erasures, options);
+  for (const { index, problem } of erasures.problems())
+    found.add(`${problem}, index ${index}`, log.positionOf?.(index));
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
@@ -157,12 +143,35 @@ export async function verifyLog(options: Options): Promise<Verification> {
     ...(expect && { hasExpected }),
     views,
     ...counts,
+    erased: erasures.erased,
+    records: erasures.records,
     ...found.summary(),
   };
 }
 
+/** Reads again what was read as an event and is named as erased: it may have been erased meanwhile. */
+async function confirmErased(erasures: ErasureRules, { log, treeFile }: Options): Promise<void> {
+  if (erasures.unconfirmed.size === 0 || !log.positionOf) return;
+  using tree = openSaved(treeFile);
+  for (const index of erasures.unconfirmed.keys()) {
+    const event = await log.readEvent(log.positionOf(index));
+    const digest = event && stubDigest(event);
+    const isInTree = tree !== undefined && index < tree.head.size;
+    if (digest && (!isInTree || tree.entryAt(index) === entryOf(digest))) erasures.confirm(index, digest);
+  }
+}
+
+/** The saved tree; undefined without one, or if it cannot be read, which its comparison reports. */
+function openSaved(file?: string): SavedTree | undefined {
+  try {
+    return file !== undefined && existsSync(file) ? new SavedTree(file) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 type Comparison = Pick<ViewComparison, 'checkpoint' | 'isDamaged' | 'problems' | typeof Symbol.dispose> & {
-  apply(event: RecordedEvent, leaf: string): void;
+  apply(event: RecordedEvent, entry: string): void;
 };
 
 /** Opens the files to compare; `resources` closes them. An unreadable file is a problem. */

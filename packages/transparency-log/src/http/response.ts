@@ -15,8 +15,14 @@ export async function readAtMost(
   return bytes.subarray(0, length);
 }
 
+/** What Node reports for a certificate of an authority that it does not know. */
+const UNKNOWN_AUTHORITY =
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?))$/;
+
 /** Why `fetch` or reading its response failed, for messages. */
 export function failureReason(error: unknown): string {
   const { message, cause } = error as Error & { cause?: NodeJS.ErrnoException };
-  return cause?.code ?? cause?.message ?? message;
+  const reason = cause?.code ?? cause?.message ?? message;
+  if (!UNKNOWN_AUTHORITY.test(reason)) return reason;
+  return `${reason}; for a private certificate authority, set NODE_EXTRA_CA_CERTS to a file with its certificate`;
 }

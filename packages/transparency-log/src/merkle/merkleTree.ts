@@ -8,6 +8,9 @@ export function leafHash(entry: string | Uint8Array): string {
   return hash('sha256', typeof entry === 'string' ? `\0${entry}` : Buffer.concat([LEAF_PREFIX, entry]));
 }
 
+/** The leaf hash of an entry in hexadecimal. */
+export const entryLeafHash = (entry: string): string => leafHash(Buffer.from(entry, 'hex'));
+
 const LEAF_PREFIX = Buffer.of(0);
 
 export function nodeHash(left: string, right: string): string {

@@ -1,13 +1,16 @@
-import { MerkleTree } from './merkleTree.ts';
-import { HASH_BYTES, TILE_WIDTH, type Tile, tileTree } from './tiles.ts';
+import { entryLeafHash, MerkleTree } from './merkleTree.ts';
+import { HASH_BYTES, leafHashes, TILE_WIDTH, type Tile, tileTree } from './tiles.ts';
 
-/** A tile with its hashes. `startsAfter`: at level 0 the position before its first entry, at other levels null. */
+/**
+ * A tile with its hashes; at level 0 with its entries, which are digests of the same length. `startsAfter`: at level 0 the
+ * position before its first entry, at other levels null.
+ */
 export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
 
 /** The subtrees whose roots are the hashes of a level are higher by this at each level: 0, 8, 16, … */
 const HEIGHT_PER_LEVEL = Math.log2(TILE_WIDTH);
 
-/** Hashes entries into tiles. It holds the last tile of each level, and the tiles that were not taken yet. */
+/** Hashes entries, in hexadecimal, into tiles. It holds the last tile of each level, and the tiles that were not taken yet. */
 export class TileWriter {
   /** The position of the last entry. */
   position: bigint;
@@ -15,14 +18,21 @@ export class TileWriter {
   /** The last tile of each level. A full tile stays until the next one begins. */
   readonly #last: GrowingTile[];
   readonly #full: StoredTile[] = [];
+  /** The leaf hashes of the last tile of level 0. */
+  #leaves = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+  #entry = '';
 
   /** Continues a tree with these last tiles, from level 0 upwards, up to a position; by default it is empty. */
   constructor(last: readonly StoredTile[] = [], position = 0n) {
     this.position = position;
     this.#last = last.map(growing);
-    const [leaves] = last;
-    const size = leaves ? leaves.index * TILE_WIDTH + leaves.width : 0;
-    const perfect = last.map(({ hashes, width }) => (width === TILE_WIDTH ? [] : tileTree(hashes).perfect));
+    const [entries] = last;
+    const size = entries ? entries.index * TILE_WIDTH + entries.width : 0;
+    if (entries) this.#leaves.set(leafHashes(entries.hashes));
+    const perfect = last.map(({ level, width, hashes }) => {
+      if (width === TILE_WIDTH) return [];
+      return tileTree(level === 0 ? leafHashes(hashes) : hashes).perfect;
+    });
     this.#tree = new MerkleTree(size, perfect.reverse().flat());
   }
 
@@ -40,8 +50,15 @@ export class TileWriter {
     return tile && { ...tile, hashes: usedHashes(tile) };
   }
 
-  append(leaf: string, position: bigint): void {
-    this.#tree.append(leaf, this.#completed);
+  /** The leaf hashes of the last tile of level 0. */
+  lastLeaves(): Buffer {
+    const { width = 0 } = this.#last[0] ?? {};
+    return this.#leaves.subarray(0, width * HASH_BYTES);
+  }
+
+  append(entry: string, position: bigint): void {
+    this.#entry = entry;
+    this.#tree.append(entryLeafHash(entry), this.#completed);
     this.position = position;
   }
 
@@ -60,8 +77,11 @@ export class TileWriter {
       const index = tile ? tile.index + 1 : 0;
       tile = growing({ level, index, width: 0, hashes: Buffer.alloc(0), startsAfter });
       this.#last[level] = tile;
+      if (level === 0) this.#leaves = Buffer.alloc(TILE_WIDTH * HASH_BYTES); // readers keep the earlier one
     }
-    tile.bytes.write(root, tile.width * HASH_BYTES, 'hex');
+    const at = tile.width * HASH_BYTES;
+    if (level === 0) this.#leaves.write(root, at, 'hex');
+    tile.bytes.write(level === 0 ? this.#entry : root, at, 'hex');
     tile.width++;
     tile.isChanged = true;
     if (tile.width === TILE_WIDTH) this.#full.push(take(tile));

@@ -1,4 +1,4 @@
-import { MerkleTree, nodeHash } from './merkleTree.ts';
+import { entryLeafHash, MerkleTree, nodeHash } from './merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
 
 // The tiles of https://c2sp.org/tlog-tiles. A tile of level 0 has the hashes of up to 256 consecutive leaves. On higher
@@ -76,6 +76,10 @@ export function tileHashes(hashes: Buffer): string[] {
     hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
   );
 }
+
+/** The leaf hashes of entries of 32 bytes each, concatenated. */
+export const leafHashes = (entries: Buffer): Buffer =>
+  Buffer.from(tileHashes(entries).map(entryLeafHash).join(''), 'hex');
 
 export async function rootFromTiles(size: number, read: ReadTile): Promise<string> {
   if (size === 0) return new MerkleTree().root();

@@ -1,24 +1,28 @@
+import type { TileMismatch } from '../merkle/tiles.ts';
+
 /** The kinds of alarms; docs/alarms.md explains each one. */
 type AlarmKind =
+  | 'fork'
+  | 'rollback'
   | 'invalid checkpoint'
   | 'not cosigned'
   | 'stale'
-  | 'fork'
-  | 'rollback'
-  | 'mismatch'
   | 'withheld'
-  | 'unrecorded erasure';
+  | 'mismatch'
+  | 'unrecorded erasure'
+  | 'false record'
+  | 'unavailable';
 
 /** A file with evidence for an alarm. `commands` verify it in its directory; see docs/alarms.md. */
 export type Evidence = { name: string; content: Buffer; commands?: readonly string[] };
 
-/** The log contradicts a checkpoint that it has signed, does not serve its tiles, or serves an invalid checkpoint. */
+/** The log contradicts what it has signed, or does not show it. */
 export class Alarm extends Error {
   override readonly name = 'Alarm';
   readonly kind: AlarmKind;
   readonly evidence: readonly Evidence[];
 
-  constructor(kind: AlarmKind, message: string, evidence: readonly Evidence[]) {
+  constructor(kind: AlarmKind, message: string, evidence: readonly Evidence[] = []) {
     super(`${kind}: ${message}`);
     this.kind = kind;
     this.evidence = evidence;
@@ -40,3 +44,9 @@ export const checkpointFiles = (received: { note: string }, earlier?: { note: st
   ...(earlier ? [checkpointFile('earlier.checkpoint', earlier.note)] : []),
   checkpointFile('received.checkpoint', received.note),
 ];
+
+/** Tiles or entries do not match the tree of a checkpoint. */
+export function mismatch(checkpoint: { note: string }, { message, received }: TileMismatch): Alarm {
+  const files = Array.from(received, ([path, content]) => ({ name: path.replaceAll('/', '-'), content }));
+  return new Alarm('mismatch', message, [...checkpointFiles(checkpoint), ...files]);
+}

@@ -1,85 +1,112 @@
-import { UnnamedStubs } from '../entries/unnamedStubs.ts';
-import { readEntriesAfter } from '../entries/verifiedEntries.ts';
 import { TileMismatch } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
-import { MAX_CLOCK_DIFFERENCE_MS } from '../witness/policy.ts';
-import { Alarm, checkpointFiles } from './alarm.ts';
+import { readEntriesAfter } from '../notes/verifiedEntries.ts';
+import { Alarm, mismatch } from './alarm.ts';
 import type { Check } from './check.ts';
-import { checkStubs } from './checkStubs.ts';
-import { compareWithTree, openTree } from './consistency.ts';
-import { fetchCheckpoint } from './fetchCheckpoint.ts';
+import { EventCheck, type EventsRead } from './eventCheck.ts';
 import { NotChecked } from './notChecked.ts';
-import { describe, findLargest, type Received } from './received.ts';
-import { rereading, wrongTile } from './reread.ts';
-import { knownCheckpoints, type State } from './state.ts';
+import type { Received } from './received.ts';
+import { type State, withCompared } from './state.ts';
+import { type Verified, verifyCheckpoint } from './verifyCheckpoint.ts';
 
-/** The result of a check: the log is consistent with its earlier checkpoints, and `added` events match its tree. */
+const MAX_ATTEMPTS = 5;
+const RETRY_INTERVAL_MS = 1_000;
+/** The time for the record of an erasure that runs: half a minute. */
+const MAX_RECORD_WAITS = 30;
+const CHECKPOINT_INTERVAL_MS = 1_000;
+
+/** The result of a check: the log is consistent with its earlier checkpoints, and `added` entries match its tree. */
 export type Checked = {
-  state: State & { checkpoint: Received };
+  state: State;
+  checkpoint: Received;
   added: number;
-  /** The number of events that were compared before. */
+  /** The number of entries that were compared before. */
   again: number;
   /** The time of the quorum's cosignatures, in seconds since 1970. */
   cosignedAt: number | undefined;
+  events: EventsRead | undefined;
 };
 
-/** Checks the checkpoint against earlier checkpoints, and the events against the tree. @throws Alarm, NotChecked */
-export async function checkLog(options: Omit<Check, 'reread'>): Promise<Checked> {
-  const check: Check = { ...options, reread: rereading(options) };
-  const { checkpoint, state, cosignedAt } = await fetchCheckpoint(check);
-  const before = state.checkpoint?.size ?? 0;
-  let compared = check.all ? 0 : before;
-  const stubs = new UnnamedStubs(state.unnamed.map(({ leaf, number }) => [leaf, number]));
-  return orMismatch(checkpoint, check, async () => {
-    const tree = await openTree(checkpoint, { ...check, state });
-    await compareWithTree(tree, knownCheckpoints(state));
-    const pending = await compareAhead(checkpoint, { ...check, state });
-    for await (const { first, entries } of readEntriesAfter(compared, tree.tiles, check.client)) {
-      for (const [i, entry] of entries.entries()) stubs.addEntry(entry, first + i);
-      compared = first + entries.length - 1; // verified; a retry does not read them again
+/**
+ * Checks a log. A check that fails is repeated whole: a wrong response may come from a stale instance, a proxy, a cache or
+ * a network. A fork is final, since it is signed. @throws Alarm, NotChecked
+ */
+export async function checkLog(options: Check): Promise<Checked> {
+  let { state } = options;
+  const save = (newer: State): Promise<void> => {
+    state = newer;
+    return options.save(newer);
+  };
+  let alarm: Alarm | undefined;
+  for (let attempts = 1; ; attempts++) {
+    try {
+      const checked = await checkOnce({ ...options, state, save });
+      if (alarm) options.onNotice(`the check has passed when it was repeated, after ${alarm.message}`);
+      return checked;
+    } catch (error) {
+      if (!(error instanceof Alarm || error instanceof NotChecked) || isFinal(error)) throw error;
+      if (attempts === MAX_ATTEMPTS) throw error;
+      if (error instanceof Alarm) alarm ??= error;
+      await options.sleep(RETRY_INTERVAL_MS);
     }
-    const { unnamed, latest } = await checkStubs(stubs, checkpoint, { ...check, state });
-    const tiles = tree.tiles.partial;
+  }
+}
+
+/** The log has not signed a record in time: another attempt would wait again. */
+class RecordNotSigned extends NotChecked {}
+
+const isFinal = (error: Alarm | NotChecked): boolean =>
+  error instanceof Alarm ? error.kind === 'fork' : error instanceof RecordNotSigned;
+
+async function checkOnce(check: Check): Promise<Checked> {
+  const before = check.state.compared?.size ?? 0;
+  const events = check.events ? new EventCheck(check) : undefined;
+  let compared = check.all ? 0 : before;
+  let verified = await verifyCheckpoint(check);
+  for (;;) {
+    const { checkpoint, tree, cosignedAt } = verified;
+    await compareEntries(Math.min(compared, events?.index ?? compared), verified, check, events);
+    compared = checkpoint.size;
+    const due = await events?.judge(verified);
+    const read = events?.read ?? verified.state.events;
+    const state = { ...withCompared(verified.state, checkpoint, tree), events: read };
     const added = checkpoint.size - before;
-    return {
-      state: { checkpoint, pending: latest ? [...pending, latest] : pending, tiles, unnamed },
-      added,
-      again: check.all ? before : 0,
-      cosignedAt,
-    };
-  });
-}
-
-/** @throws Alarm if tiles or entries do not match the tree of the checkpoint */
-async function orMismatch<T>(checkpoint: Received, check: Check, read: () => Promise<T>): Promise<T> {
-  try {
-    return await check.reread(read, wrongTile);
-  } catch (error) {
-    if (!(error instanceof TileMismatch)) throw error;
-    const received = [...error.received].map(([path, content]) => ({
-      name: path.replaceAll('/', '-'),
-      content,
-    }));
-    throw new Alarm('mismatch', error.message, [...checkpointFiles(checkpoint), ...received]);
+    if (due === undefined)
+      return { state, checkpoint, added, again: check.all ? before : 0, cosignedAt, events: events?.read };
+    verified = await waitForRecords(due, { ...check, state });
   }
 }
 
-/** Compares larger checkpoints from others if the log serves their tiles; returns the checkpoints that stay pending. */
-async function compareAhead({ size }: TreeHead, check: Check): Promise<readonly Received[]> {
-  const { state, now, onNotice } = check;
-  const ahead = state.pending.filter((pending) => pending.size > size);
-  const largest = findLargest(ahead);
-  if (!largest) return ahead;
+/** Compares entries with the tree and, in one pass, events with the entries. @throws Alarm, NotChecked */
+async function compareEntries(
+  from: number,
+  { checkpoint, tree }: Verified,
+  { client }: Check,
+  events: EventCheck | undefined,
+): Promise<void> {
+  const lines = events?.lines();
   try {
-    await orMismatch(largest, check, async () =>
-      compareWithTree(await openTree(largest, check), knownCheckpoints(state)),
-    );
-    if (now().getTime() - Date.parse(largest.receivedAt) > MAX_CLOCK_DIFFERENCE_MS)
-      onNotice(`the log shows the tiles of ${describe(largest)}, and still signs ${size} events`);
-    return [largest];
+    for await (const { first, entries } of readEntriesAfter(from, tree, client))
+      for (const [i, entry] of entries.entries())
+        if (lines && events?.index === first - 1 + i)
+          events.add(entry.toString('hex'), await lines.next(), checkpoint);
   } catch (error) {
-    if (!(error instanceof NotChecked)) throw error;
-    onNotice(`the log has yet to show what it signed in ${describe(largest)}: ${error.message}`);
-    return ahead;
+    throw error instanceof TileMismatch ? mismatch(checkpoint, error) : error;
+  } finally {
+    await lines?.return(undefined);
   }
+}
+
+/** A checkpoint of `due` events or more. Until then, the state remembers the stubs. @throws Alarm, NotChecked */
+async function waitForRecords(due: number, check: Check): Promise<Verified> {
+  let { state } = check;
+  await check.save(state);
+  for (let waits = 0; waits < MAX_RECORD_WAITS; waits++) {
+    await check.sleep(CHECKPOINT_INTERVAL_MS);
+    const verified = await verifyCheckpoint({ ...check, state, witnessCheckpoint: undefined });
+    if (verified.checkpoint.size >= due) return verified;
+    state = verified.state;
+  }
+  throw new RecordNotSigned(
+    `an event was erased, and the log has yet to sign the ${due} events that it shows, with the record`,
+  );
 }

@@ -2,7 +2,7 @@ import { readStateFile } from '../files/stateFile.ts';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { printable } from '../notes/printable.ts';
-import { isInclusionProof, MAX_PROOF_BYTES, openInclusionProof } from '../notes/proof.ts';
+import { isInclusionProof, MAX_PROOF_BYTES, proofCheckpoint } from '../notes/proof.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { verifyCosignatures } from '../witness/cosignature.ts';
 import type { PolicyWitness } from '../witness/policy.ts';
@@ -20,8 +20,7 @@ export function readKnown(
     files.map(async (file) => {
       try {
         const text = await readStateFile(file, MAX_PROOF_BYTES, 'a checkpoint or a proof');
-        const isProof = isInclusionProof(text);
-        const note = isProof ? (await openInclusionProof(text, key)).checkpoint.note : text;
+        const note = isInclusionProof(text) ? proofCheckpoint(text) : text;
         return await openReceived({ note, receivedAt, shownBy: `in ${file}` }, key);
       } catch (error) {
         const reason = printable((error as Error).message);
@@ -44,7 +43,8 @@ export async function witnessCheckpoints(check: Check): Promise<Received[]> {
       return await openReceived({ note, receivedAt: now().toISOString(), ...source }, key);
     } catch (error) {
       if (!(error instanceof NotChecked || error instanceof NotVerified)) throw error;
-      onNotice(`the witness ${witness.name} is unavailable: ${error.message}`);
+      const servesNone = error instanceof NotChecked && error.isMissing; // like litewitness
+      if (!servesNone) onNotice(`the witness ${witness.name} is unavailable: ${error.message}`);
       return undefined;
     }
   };

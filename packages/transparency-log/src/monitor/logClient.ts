@@ -1,20 +1,22 @@
 import { sleep } from '@event-sourced/event-log/time';
 import { LRUCache } from 'lru-cache';
-import { MAX_LEAF_BYTES } from '../entries/leaf.ts';
 import { failureReason, readAtMost } from '../http/response.ts';
 import { HASH_BYTES, TILE_WIDTH, type Tile, type TileOrEntries, tilePath } from '../merkle/tiles.ts';
 import { formatEntryBundle, parseEntryBundle } from '../notes/entryBundle.ts';
 import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
 import { NotChecked } from './notChecked.ts';
+import { readLines } from './readLines.ts';
 
 /** The media types of files and checkpoints. The error page of a proxy is not a response of the log. */
-const MEDIA_TYPES = /^(text\/plain|(application|binary)\/octet-stream|none)\b/i;
+const FILE_TYPES = /^(text\/plain|(application|binary)\/octet-stream|none)\b/i;
+const NDJSON = /^application\/x-ndjson\b/i;
 const TIMEOUT_MS = 30_000;
 const MAX_RATE_LIMIT_WAITS = 10;
 const MAX_RATE_LIMIT_WAIT_S = 60;
+const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_TILE_BYTES = TILE_WIDTH * HASH_BYTES;
 /** Each entry follows its length in two bytes. */
-const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + MAX_LEAF_BYTES);
+const MAX_BUNDLE_BYTES = TILE_WIDTH * (2 + 65_535);
 
 type Options = { url: string; token?: string | undefined; signal: AbortSignal; maxWaits?: number };
 
@@ -42,11 +44,6 @@ export class LogClient {
     return this.#get('checkpoint', MAX_NOTE_BYTES);
   }
 
-  /** The newest checkpoint, which may not be cosigned yet. */
-  latest(): Promise<Buffer> {
-    return this.#get('checkpoint?latest', MAX_NOTE_BYTES);
-  }
-
   tile(tile: Tile): Promise<Buffer> {
     return this.#getTile(tile, MAX_TILE_BYTES, (hashes) => hashes.subarray(0, tile.width * HASH_BYTES));
   }
@@ -55,6 +52,17 @@ export class LogClient {
     return this.#getTile({ level: 'entries', index, width }, MAX_BUNDLE_BYTES, (bundle) =>
       formatEntryBundle(parseEntryBundle(bundle).slice(0, width)),
     );
+  }
+
+  /** The events as lines of JSON, in the format of this service: after a position, or of a type. */
+  async *events(query: { after?: string; type?: string }): AsyncGenerator<string> {
+    const url = `${this.#url}/events?${new URLSearchParams(query)}`;
+    try {
+      const response = await this.#fetch(url, { types: NDJSON, signal: this.#signal });
+      yield* readLines(response.body);
+    } catch (error) {
+      throw this.#notChecked(url, error);
+    }
   }
 
   /** A log may delete a partial tile when the full tile exists: then the full tile begins with it. */
@@ -77,47 +85,53 @@ export class LogClient {
 
   async #get(path: string, maxBytes: number): Promise<Buffer> {
     const url = `${this.#url}/${path}`;
-    const unavailable = (reason: string, isMissing = false): NotChecked =>
-      new NotChecked(`GET ${url}: ${reason}`, isMissing);
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]);
     try {
-      const response = await this.#fetch(url);
-      const body = await readAtMost(maxBytes, response.body);
-      if (!body) throw unavailable(`the response is larger than ${maxBytes} bytes`);
-      const { status } = response;
-      if (status !== 200) throw unavailable(`${status} ${errorText(body)}`.trim(), status === 404);
-      const type = response.headers.get('content-type') ?? 'none';
-      if (!MEDIA_TYPES.test(type)) throw unavailable(`its content type is ${type}`);
-      return body;
+      const { body } = await this.#fetch(url, { types: FILE_TYPES, signal });
+      const bytes = await readAtMost(maxBytes, body);
+      if (!bytes) throw new Error(`the response is larger than ${maxBytes} bytes`);
+      return bytes;
     } catch (error) {
-      this.#signal.throwIfAborted();
-      if (error instanceof NotChecked) throw error;
-      throw unavailable(failureReason(error));
+      throw this.#notChecked(url, error);
     }
   }
 
-  /** Fetches a URL; repeats a request over the rate limit after the time in its response. */
-  async #fetch(url: string): Promise<Response> {
+  /** @throws the reason of the signal */
+  #notChecked(url: string, error: unknown): NotChecked {
+    this.#signal.throwIfAborted();
+    return new NotChecked(
+      `GET ${url}: ${failureReason(error)}`,
+      error instanceof NotChecked && error.isMissing,
+    );
+  }
+
+  /** A response with the status 200; repeats a request over the rate limit. @throws Error, NotChecked */
+  async #fetch(url: string, { types, signal }: { types: RegExp; signal: AbortSignal }): Promise<Response> {
     const cache = this.#read.has(url) ? 'no-store' : 'default';
     this.#read.set(url, true);
+    const headers = { accept: '*/*', ...(this.#token ? { authorization: `Bearer ${this.#token}` } : {}) };
     for (let waits = 0; ; waits++) {
-      const response = await fetch(url, {
-        cache,
-        headers: { accept: '*/*', ...(this.#token ? { authorization: `Bearer ${this.#token}` } : {}) },
-        redirect: 'error', // the token is only for this log
-        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      });
+      // A redirect is an error: the token is only for this log.
+      const response = await fetch(url, { cache, headers, redirect: 'error', signal });
+      const { status } = response;
       const seconds = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (response.status !== 429 || waits === this.#maxWaits || !(seconds <= MAX_RATE_LIMIT_WAIT_S))
-        return response;
-      await response.body?.cancel();
-      await sleep(seconds * 1_000, this.#signal);
+      if (status === 429 && waits < this.#maxWaits && seconds <= MAX_RATE_LIMIT_WAIT_S) {
+        await response.body?.cancel();
+        await sleep(seconds * 1_000, this.#signal);
+        continue;
+      }
+      if (status !== 200)
+        throw new NotChecked(`${status} ${await errorText(response)}`.trim(), status === 404);
+      const type = response.headers.get('content-type') ?? 'none';
+      if (!types.test(type)) throw new Error(`its content type is ${type}`);
+      return response;
     }
   }
 }
 
-function errorText(body: Buffer): string {
+async function errorText({ body }: Response): Promise<string> {
   try {
-    return String(JSON.parse(body.toString()).message ?? '').slice(0, 200);
+    return String(JSON.parse(String(await readAtMost(MAX_ERROR_BYTES, body))).message ?? '').slice(0, 200);
   } catch {
     return '';
   }

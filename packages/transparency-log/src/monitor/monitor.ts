@@ -1,19 +1,20 @@
 import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { useProxyFromEnv } from '@event-sourced/event-log/process';
 import { sleep } from '@event-sourced/event-log/time';
-import { formatTreeHead } from '../merkle/treeHead.ts';
 import { keyOrigin } from '../notes/checkpoint.ts';
 import { printable } from '../notes/printable.ts';
 import { Alarm } from './alarm.ts';
-import { AlarmDirectory } from './alarmDirectory.ts';
 import { type Checked, checkLog } from './checkLog.ts';
-import { formatDuration } from './durations.ts';
+import { formatResult } from './formatResult.ts';
 import { readKnown } from './fromOthers.ts';
 import { LogClient } from './logClient.ts';
 import { type MonitorOptions, parseMonitorOptions } from './monitorOptions.ts';
 import { NotChecked } from './notChecked.ts';
+import { raise } from './raise.ts';
 import type { Received } from './received.ts';
-import { type State, StateFiles } from './state.ts';
+import type { State } from './state.ts';
+import { StateFiles } from './stateFiles.ts';
 
 type Context = {
   /** TOKEN is the token for the log. */
@@ -28,24 +29,26 @@ type Context = {
 type Run = ReturnType<typeof parseMonitorOptions> &
   Context & {
     files: StateFiles;
-    alarms: AlarmDirectory;
-    /** Checkpoints that are not in the state yet: from others, or because writing the state failed. */
+    /** The directory with the evidence of an alarm. While it exists, the log is not checked. */
+    alarms: string;
     known: readonly Received[];
+    /** The state whose file could not be written. */
+    unsaved?: State | undefined;
+    /** When the log was last checked, in RFC 3339. */
+    checkedAt?: string | undefined;
   };
 
-const ATTEMPTS_ONCE = 3;
 /** The maximum duration of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const TOO_SLOW =
   'the check took longer than --timeout allows: the log is slow, or has many events; set a longer one';
-const RETRY_INTERVAL_MS = 1_000;
 
 /**
  * Checks a log over HTTP, once or repeatedly, and records in files what the log has signed. @throws NotChecked; Error
- * if the log contradicts itself, after writing the evidence to files
+ * for an alarm, after writing the evidence to files
  */
 export async function monitorLog(options: MonitorOptions, context: Context): Promise<void> {
-  const { env, print } = context;
+  const { env, print, signal } = context;
   const settings = parseMonitorOptions(options, print);
   // An error of `fetch` would quote a token with invalid characters.
   if (!/^[!-~]*$/.test(env.TOKEN ?? ''))
@@ -53,117 +56,99 @@ export async function monitorLog(options: MonitorOptions, context: Context): Pro
   const witnesses = (settings.policy?.witnesses ?? []).flatMap(({ url }) => url ?? []);
   useProxyFromEnv(env, [settings.url, ...witnesses]);
   const files = new StateFiles(options.state);
-  const alarms = new AlarmDirectory({ path: `${options.state}.alarm`, program: settings.program, print });
+  const alarms = `${options.state}.alarm`;
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());
-  const run = { ...context, ...settings, files, alarms, known };
-  await (settings.once ? checkOnce(run) : follow(run));
-}
-
-/** Makes a few attempts within --timeout. @throws NotChecked, Error */
-async function checkOnce(run: Run): Promise<void> {
-  const deadline = performance.now() + run.timeoutMs;
-  for (let attempt = 1; ; attempt++) {
-    const failure = await tryToCheck(run, deadline - performance.now());
-    if (!failure) return;
-    if (attempt === ATTEMPTS_ONCE) throw failure;
-    await sleep(RETRY_INTERVAL_MS, run.signal);
-  }
-}
-
-/** Checks until the signal aborts. @throws its reason, Error */
-async function follow(run: Run): Promise<never> {
+  const run: Run = { ...context, ...settings, files, alarms, known };
   for (;;) {
-    const failure = await tryToCheck(run, run.timeoutMs);
-    if (failure) run.print(failure.message);
-    await sleep(run.intervalMs, run.signal);
+    const failure = await tryToCheck(run);
+    if (failure && settings.once) throw failure;
+    if (settings.once) return;
+    if (failure) print(failure.message);
+    await sleep(settings.intervalMs, signal);
   }
 }
 
-/** Checks the log; returns the reason if that is not possible now. @throws Error, for example after an alarm */
-async function tryToCheck(run: Run, timeoutMs: number): Promise<NotChecked | undefined> {
-  run.signal.throwIfAborted();
+/** Checks the log within --timeout; returns the reason if that is not possible now. @throws Error for an alarm */
+async function tryToCheck(run: Run): Promise<NotChecked | undefined> {
   const deadline = new AbortController();
-  const ms = Math.max(1, Math.min(timeoutMs, MAX_TIMER_MS));
+  const ms = Math.min(run.timeoutMs, MAX_TIMER_MS);
   const timer = setTimeout(() => deadline.abort(new NotChecked(TOO_SLOW)), ms);
   try {
-    await check(run, AbortSignal.any([run.signal, deadline.signal]));
-    return undefined;
+    return await check(run, AbortSignal.any([run.signal, deadline.signal]));
   } catch (error) {
-    if (!(error instanceof NotChecked)) throw error;
-    return new NotChecked(printable(`not checked: ${error.message}`));
+    run.signal.throwIfAborted();
+    if (error instanceof NotChecked) return toFailure(error, run);
+    throw error;
   } finally {
     clearTimeout(timer);
   }
 }
 
+/** @throws Error with an alarm, which is not recorded, if the log was not checked for longer than --stale-after */
+function toFailure({ message }: NotChecked, { checkedAt, staleAfterMs }: Run): NotChecked {
+  const age = checkedAt === undefined ? 0 : Date.now() - Date.parse(checkedAt);
+  if (age <= (staleAfterMs ?? Number.POSITIVE_INFINITY))
+    return new NotChecked(printable(`not checked: ${message}`));
+  const { message: alarm } = new Alarm(
+    'unavailable',
+    `the log was not checked since ${checkedAt}, longer ago than --stale-after allows: ${message}`,
+  );
+  throw new Error(printable(`ALARM: ${alarm}; see docs/alarms.md`));
+}
+
 /** Locks the state, and checks the log unless there was an alarm. @throws NotChecked, Error */
-async function check(run: Run, signal: AbortSignal): Promise<void> {
+async function check(run: Run, signal: AbortSignal): Promise<undefined> {
   const { files, alarms, key } = run;
-  if (!alarms.exists) await files.read(key); // before any file is created
+  if (!existsSync(alarms)) await files.read(key); // before any file is created
   using _lock = await files.lock();
-  if (alarms.exists) {
-    await alarms.notifyAgain();
+  if (existsSync(alarms))
     throw new Error(
-      `there was an alarm before: its evidence is in ${alarms.path}; keep it, ${files.path} and ${files.path}.checkpoint; move all three to check this log again`,
+      `there was an alarm before: its evidence is in ${alarms}; keep it, ${files.path} and ${files.path}.checkpoint; move all three to check this log again`,
     );
-  }
+  const now = new Date().toISOString();
+  const state = run.unsaved ?? (await files.read(key));
+  run.checkedAt = state.checkedAt ?? now;
+  if (!state.checkedAt) await save({ ...state, checkedAt: now }, run);
   try {
-    const checked = await checkRemote(run, signal);
-    await files.writeChecked(checked.state);
+    const checked = await checkRemote({ ...state, checkedAt: run.checkedAt }, run, signal);
+    await files.writeChecked({ ...checked.state, checkedAt: now }, checked.checkpoint);
+    run.unsaved = undefined;
     run.known = []; // the state is consistent with them
     await printResult(checked, run);
   } catch (error) {
-    if (error instanceof Alarm) throw new Error(await alarms.raise(error), { cause: error });
-    if (error instanceof NotChecked) throw new NotChecked(withPending(error, await files.read(key)));
-    throw error;
+    throw error instanceof Alarm ? new Error(await raise(error, alarms), { cause: error }) : error;
   }
 }
 
+/** A state that cannot be written is still used, and written after the next check. */
+async function save(state: State, run: Run): Promise<void> {
+  run.unsaved = undefined;
+  await run.files.write(state).catch(({ message }) => {
+    run.unsaved = state;
+    run.print(printable(message));
+  });
+}
+
 /** @throws Alarm, NotChecked */
-async function checkRemote(run: Run, signal: AbortSignal): Promise<Checked> {
-  const { url, key, files, env } = run;
-  const onNotice = (line: string): void => run.print(printable(line));
+async function checkRemote(state: State, run: Run, signal: AbortSignal): Promise<Checked> {
+  const { url, key, env } = run;
+  const path = hash('sha256', keyOrigin(key));
   return checkLog({
     ...run,
     client: new LogClient({ url, token: env.TOKEN, signal }),
     witnessCheckpoint: (witness) =>
-      new LogClient({
-        url: `${witness}/${hash('sha256', keyOrigin(key))}`,
-        signal,
-        maxWaits: 0,
-      }).checkpoint(),
-    state: await files.read(key),
+      new LogClient({ url: `${witness}/${path}`, signal, maxWaits: 0 }).checkpoint(),
+    state,
     now: () => new Date(),
     sleep: (ms) => sleep(ms, signal),
-    // A checkpoint that cannot be written is still compared; the error is thrown in the end.
-    onReceived: (state) =>
-      files.write(state).catch(({ message }) => {
-        run.known = state.pending;
-        onNotice(message);
-      }),
-    onNotice,
+    save: (newer) => save(newer, run),
+    onNotice: (line) => run.print(printable(line)),
   });
 }
 
 async function printResult(checked: Checked, { write }: Run): Promise<void> {
-  await write(formatResult(checked)).catch((error) => {
+  await write(formatResult(checked, new Date())).catch((error) => {
     if (error.code === 'EPIPE') throw error; // no one reads the output
     throw new NotChecked(`cannot write to standard output: ${error.message}`); // for example, to a full disk
   });
-}
-
-function formatResult({ state: { checkpoint }, added, again, cosignedAt }: Checked): string {
-  const now = new Date();
-  const log = printable(`${checkpoint.origin}  ${formatTreeHead(checkpoint)}`);
-  const older = again > 0 ? `, compared again: ${again}` : '';
-  const age = cosignedAt && formatDuration(now.getTime() - cosignedAt * 1_000);
-  const cosigned = age ? `, cosigned: ${age} ago` : '';
-  return `${now.toISOString()}  ${log}  new events: ${added}${older}${cosigned}\n`;
-}
-
-function withPending({ message }: NotChecked, { pending }: State): string {
-  const [first] = pending;
-  if (!first) return message;
-  const count = `${pending.length} checkpoint${pending.length === 1 ? '' : 's'}`;
-  return `${message}; it has yet to show what it signed in ${count}, the first received at ${first.receivedAt}`;
 }

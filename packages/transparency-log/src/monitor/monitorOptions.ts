@@ -1,5 +1,3 @@
-import { accessSync, constants, statSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { parseHttpUrl, URL_RULE } from '../http/url.ts';
 import { parseLogKey } from '../notes/signedNote.ts';
 import { openPolicy, type PolicyOptions } from '../witness/policy.ts';
@@ -12,30 +10,30 @@ export type MonitorOptions = PolicyOptions & {
   origin?: string;
   state: string;
   once?: true;
+  events?: true;
   all?: true;
   interval: string;
   timeout: string;
   staleAfter?: string;
   expectGrowth?: true;
   known?: readonly string[];
-  onAlarm?: string;
 };
 
 /** Parses the options; `print` gets the witnesses that are not counted. @throws Error for the operator */
 export function parseMonitorOptions(options: MonitorOptions, print: (line: string) => void) {
-  const { once, all, expectGrowth, staleAfter, onAlarm } = options;
+  const { once, events, all, expectGrowth, staleAfter } = options;
   if (expectGrowth && staleAfter === undefined) throw new Error('--expect-growth requires --stale-after.');
   return {
     key: parseLogKey(options),
     url: parseUrl(options.url),
     once,
+    events,
     all,
     expectGrowth,
     intervalMs: parseInterval(options.interval),
     timeoutMs: parseDuration(options.timeout, '--timeout'),
     staleAfterMs: staleAfter === undefined ? undefined : parseDuration(staleAfter, '--stale-after'),
     policy: openPolicy(options, print),
-    program: onAlarm === undefined ? undefined : parseProgram(onAlarm),
   };
 }
 
@@ -48,13 +46,4 @@ function parseUrl(text: string): string {
 function parseInterval(text: string): number {
   if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error('--interval must be a number of seconds.');
   return Number(text) * 1_000;
-}
-
-function parseProgram(path: string): string {
-  const program = resolve(path);
-  try {
-    accessSync(program, constants.X_OK);
-    if (statSync(program).isFile()) return program;
-  } catch {} // reported below, like a directory
-  throw new Error('--on-alarm must be the path of a program, without arguments.');
 }

@@ -1,4 +1,4 @@
-import { TILE_WIDTH } from '../merkle/tiles.ts';
+import { HASH_BYTES, TILE_WIDTH } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
 // Entry bundles of https://c2sp.org/tlog-tiles: each entry follows its length in two bytes, big-endian.
@@ -12,6 +12,14 @@ export function formatEntryBundle(entries: readonly Buffer[]): Buffer {
     return [length, entry];
   });
   return Buffer.concat(parts);
+}
+
+/** A bundle of entries of 32 bytes each, which are concatenated. */
+export function formatDigestBundle(entries: Buffer): Buffer {
+  const count = entries.length / HASH_BYTES;
+  return formatEntryBundle(
+    Array.from({ length: count }, (_, i) => entries.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES)),
+  );
 }
 
 /** The entries of a bundle. @throws NotVerified if it ends within an entry, or has more entries than a tile */

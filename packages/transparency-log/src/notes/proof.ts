@@ -1,4 +1,4 @@
-import { leafHash } from '../merkle/merkleTree.ts';
+import { entryLeafHash } from '../merkle/merkleTree.ts';
 import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { type Checkpoint, openCheckpoint } from './checkpoint.ts';
@@ -9,7 +9,7 @@ import type { VerifierKey } from './signedNote.ts';
 // Inclusion proofs of https://c2sp.org/tlog-proof, and consistency proofs in the format of requests to witnesses,
 // https://c2sp.org/tlog-witness. A proof has header lines, a path, a blank line, and a checkpoint.
 
-/** `index`: from 0. `path`: as in RFC 9162, in hexadecimal. `extra`: the entry. */
+/** `index`: from 0. `path`: as in RFC 9162, in hexadecimal. `extra`: what the entry follows from. */
 type InclusionProof = {
   index: number;
   path: readonly string[];
@@ -24,8 +24,8 @@ const FIRST_LINE = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';
 const INDEX = 'index ';
 const OLD = 'old ';
-/** The largest proof has an entry of 64 KiB in Base64, and a note. */
-export const MAX_PROOF_BYTES = 2 * 1024 * 1024;
+/** The largest proof has the text of an event in Base64; another program may have written an event of 15 MiB. */
+export const MAX_PROOF_BYTES = 64 * 1024 * 1024;
 /** Enough for every tree of fewer than 2^63 leaves. */
 const MAX_PATH_LENGTH = 63;
 
@@ -81,17 +81,21 @@ function parseProof(text: string, prefix: string) {
   };
 }
 
-/** Verifies an inclusion proof, whose entry is in `extra`, and its signature. @throws NotVerified */
+/**
+ * Verifies an inclusion proof and its signature. `toEntry` returns the entry, in hexadecimal, that follows from the extra
+ * data. @throws NotVerified; errors of `toEntry`
+ */
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
-): Promise<{ index: number; entry: Buffer; checkpoint: Checkpoint }> {
-  const { index, path, checkpoint: note, extra: entry } = parseInclusionProof(text);
-  if (entry === undefined) throw new NotVerified('the proof does not have its entry as extra data');
+  toEntry: (extra: Buffer) => string,
+): Promise<{ index: number; extra: Buffer; checkpoint: Checkpoint }> {
+  const { index, path, checkpoint: note, extra } = parseInclusionProof(text);
+  if (extra === undefined) throw new NotVerified('the proof has no extra data');
   const checkpoint = await openCheckpoint(note, key);
-  if (!verifyInclusion(leafHash(entry), { ...checkpoint, index, path }))
+  if (!verifyInclusion(entryLeafHash(toEntry(extra)), { ...checkpoint, index, path }))
     throw new NotVerified('the proof is invalid: its entry is not in the log of its checkpoint');
-  return { index, entry, checkpoint };
+  return { index, extra, checkpoint };
 }
 
 /** Verifies a consistency proof from an earlier tree head, and its signature. @throws NotVerified */

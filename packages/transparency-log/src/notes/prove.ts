@@ -1,29 +1,30 @@
-import { leafHash } from '../merkle/merkleTree.ts';
+import { entryLeafHash } from '../merkle/merkleTree.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
 import { consistencyProofFromTiles, inclusionProofFromTiles, type ReadTile } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+import type { Checkpoint } from './checkpoint.ts';
 import { formatConsistencyProof, formatInclusionProof } from './proof.ts';
-
-/** The tree for a proof; `sign` returns a checkpoint with its head. */
-type ProvenTree = { head: TreeHead; read: ReadTile; sign: (head: TreeHead) => Promise<string> };
 
 export class NotInTree extends Error {
   override readonly name = 'NotInTree';
 }
 
-/** The text of an inclusion proof for the entry at an index of the tree, from 0. @throws NotInTree */
+/** The text of an inclusion proof for the entry at an index of the checkpoint's tree, from 0. @throws NotInTree */
 export async function proveInclusion(
-  entry: Buffer,
-  index: number,
-  { head, read, sign }: ProvenTree,
+  { entry, extra, index }: { entry: string; extra: Buffer; index: number },
+  { note, size, root }: Checkpoint,
+  read: ReadTile,
 ): Promise<string> {
-  const path = await inclusionProofFromTiles(index, head.size, read);
-  if (!verifyInclusion(leafHash(entry), { index, path, ...head })) throw new NotInTree();
-  return formatInclusionProof({ extra: entry, index, path, checkpoint: await sign(head) });
+  const path = await inclusionProofFromTiles(index, size, read);
+  if (!verifyInclusion(entryLeafHash(entry), { index, path, size, root })) throw new NotInTree();
+  return formatInclusionProof({ extra, index, path, checkpoint: note });
 }
 
-/** The text of a consistency proof from the first `from` entries, at least one, to the tree. */
-export async function proveConsistency(from: number, { head, read, sign }: ProvenTree): Promise<string> {
-  const path = await consistencyProofFromTiles(from, head.size, read);
-  return formatConsistencyProof({ from, path, checkpoint: await sign(head) });
+/** The text of a consistency proof from the first `from` entries, at least one, to the checkpoint's tree. */
+export async function proveConsistency(
+  from: number,
+  { note, size }: Checkpoint,
+  read: ReadTile,
+): Promise<string> {
+  const path = await consistencyProofFromTiles(from, size, read);
+  return formatConsistencyProof({ from, path, checkpoint: note });
 }

@@ -1,215 +1,198 @@
-import type { EventLog, Logger } from '@event-sourced/event-log';
-import { unlessAborted } from '@event-sourced/event-log/time';
+import { type Logger, START } from '@event-sourced/event-log';
+import { sleep, unlessLater } from '@event-sourced/event-log/time';
 import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
 import { consistencyProofFromTiles } from '../merkle/tiles.ts';
-import { isSameHead, type TreeHead } from '../merkle/treeHead.ts';
+import { formatTreeHead, isSameHead, type TreeHead } from '../merkle/treeHead.ts';
 import type { Checkpoint } from '../notes/checkpoint.ts';
-import type { LogHead, MerkleTreeView } from '../view/treeView.ts';
-import type { CosignedCheckpoint } from '../witness/cosignature.ts';
+import { signCheckpoint } from '../sign/signCheckpoint.ts';
+import type { MerkleTreeView } from '../view/treeView.ts';
 import type { Policy } from '../witness/policy.ts';
-import { type CheckpointSigner, LogContradictsCheckpoint } from './checkpointSigner.ts';
+import { CheckpointFiles, CheckpointFileUnusable } from './checkpointFiles.ts';
+import { assertExtends, LogContradictsCheckpoint } from './contradiction.ts';
 import { Cosigning, type WitnessObserver } from './cosigning.ts';
-import { type CheckpointRefusal, isRefusal, Refusals } from './refusals.ts';
+import type { LogKey } from './logKey.ts';
 
-/** A checkpoint is signed again after this time at the earliest. */
-const CACHE_MS = 1_000;
-const REPLAY_TIMEOUT_MS = 2_000;
+const INTERVAL_MS = 1_000;
 
 /** Too few witnesses have cosigned a checkpoint yet. The message is for clients. */
 export class NotYetCosigned extends Error {
   override readonly name = 'NotYetCosigned';
 }
 
+export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
+/** Why nothing is signed. */
+export type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
+
 /** Observes checkpoints, for metrics. */
 export type CheckpointObserver = WitnessObserver & {
-  /** Checkpoints are now refused for this reason; undefined: they are signed again. */
+  /** Nothing is signed for this reason; undefined: checkpoints are signed again. */
   onRefusal(refusal: CheckpointRefusal | undefined): void;
 };
 
 type Dependencies = {
-  tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view' | 'onReady'>;
-  signer: CheckpointSigner;
-  log: EventLog;
+  tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view'>;
+  logKey: LogKey;
+  /** The directory of the last checkpoint. Another process must not sign there. */
+  dataDir: string;
   logger: Pick<Logger, 'info' | 'warn' | 'error'>;
-  now: () => Date;
   /** Without a policy, no witness cosigns. */
   witnesses?: Policy | undefined;
   observer?: CheckpointObserver | undefined;
+  intervalMs?: number | undefined;
 };
 
-/** The signed checkpoints of a log, created on demand. A tree that is ready is checked before a head of it is signed. */
+/**
+ * Publishes the checkpoints of a log: each second, if the log has grown. A checkpoint is recorded in a file before anyone
+ * gets it. Nothing is signed that does not extend the last one.
+ */
 export class Checkpoints {
   readonly #deps: Dependencies;
-  readonly #refusals: Refusals;
+  readonly #files: CheckpointFiles;
   readonly #cosigning: Cosigning | undefined;
-  /** Resolves if the tree extends the last signed checkpoint; undefined if a check has failed, and is due again. */
-  #check: Promise<void> | undefined;
+  readonly #closing = new AbortController();
+  readonly #running: Promise<void>;
+  /** The last signed checkpoint; undefined until its file was read, and if there is none. */
+  #signed: Checkpoint | undefined;
+  #refusal: LogContradictsCheckpoint | CheckpointFileUnusable | undefined;
   /** Whether the tree was rebuilt since it last extended the signed checkpoint. */
   #wasRebuilt = false;
-  /** The checkpoint that was requested last; its note is pending while it is being signed. */
-  #latest: { head: TreeHead; note: Promise<string>; signedAt: number } | undefined;
+  #published = Promise.withResolvers<void>();
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
-    const { tree, observer, witnesses } = deps;
-    this.#refusals = new Refusals({ ...deps, onRefusal: (refusal) => observer?.onRefusal(refusal) });
-    // Before the first request, so that operators see a problem at the start.
-    tree.onReady = () => this.#startCheck();
-    if (tree.notReady === undefined) this.#startCheck();
-    const head = () => (tree.notReady === undefined ? tree.view.head : undefined);
-    const sign = (toSign: TreeHead) => this.#sign(toSign);
+    const { logKey, dataDir, witnesses, tree } = deps;
+    this.#files = new CheckpointFiles(logKey.verifierKey, dataDir);
+    this.#running = this.#run();
+    const prove = async (from: number, to: number) =>
+      tree.ready.head.size < to ? undefined : consistencyProofFromTiles(from, to, tree.ready.readTile);
+    const newest = () => (this.#refusal instanceof LogContradictsCheckpoint ? undefined : this.#signed);
     this.#cosigning =
-      witnesses && new Cosigning({ ...deps, policy: witnesses, head, sign, prove: this.#prove });
+      witnesses && new Cosigning({ ...deps, policy: witnesses, files: this.#files, newest, prove });
   }
 
   async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#running;
     await this.#cosigning?.close();
   }
 
   /**
-   * The newest checkpoint that a quorum of witnesses has cosigned; without witnesses, the latest checkpoint.
-   * @throws NotYetCosigned, LogContradictsCheckpoint; errors of `latest`
+   * The last signed checkpoint, also while the log is unavailable; with cosignatures if a quorum has signed it.
+   * @throws LogContradictsCheckpoint, CheckpointFileUnusable; ViewBehind before the first one
    */
-  async cosigned(): Promise<string> {
-    if (!this.#cosigning) return this.latest();
-    const { current } = this.#refusals;
-    if (current instanceof LogContradictsCheckpoint) throw current;
-    const { cosigned } = this.#cosigning;
-    if (!cosigned) throw new NotYetCosigned('Too few witnesses have cosigned a checkpoint yet; retry.');
-    return cosigned.note;
+  get latest(): Checkpoint {
+    if (this.#refusal instanceof LogContradictsCheckpoint) throw this.#refusal;
+    if (this.#signed) return this.#withCosignatures(this.#signed);
+    throw this.#refusal ?? new ViewBehind('No checkpoint is signed yet; retry.');
   }
 
-  /** The tree head for an inclusion proof of the entry at an index: the cosigned one, if its tree has the entry. */
-  headWith(index: number): TreeHead | Checkpoint {
-    const { head } = this.#deps.tree.ready;
-    const cosigned = this.#cosigned;
-    return cosigned && cosigned.size > index && cosigned.size <= head.size ? cosigned : head;
+  /** The newest checkpoint that a quorum of witnesses has cosigned; without witnesses, the latest. @throws NotYetCosigned */
+  get cosigned(): Checkpoint {
+    const { latest } = this;
+    if (!this.#cosigning) return latest;
+    if (this.#cosigning.cosigned) return this.#cosigning.cosigned;
+    throw new NotYetCosigned('Too few witnesses have cosigned a checkpoint yet; retry.');
   }
 
   /**
-   * The checkpoint of the log, with every event that it had a second ago. Waits until the tree has these events.
-   * @throws ViewBehind, StoreUnavailable, LogContradictsCheckpoint, CheckpointFileUnusable
+   * A checkpoint of more than `index` entries, if possible a cosigned one. Waits for the next one if necessary.
+   * @throws ViewBehind after a timeout; errors of `latest`
    */
-  async latest(): Promise<string> {
-    if (!this.#recent) await this.caughtUp();
-    const { head, note } = this.#recent ?? this.#signLatest();
-    return this.#cosignedNote(head) ?? note;
+  async covering(index: number): Promise<Checkpoint> {
+    const deadline = performance.now() + REACHED_TIMEOUT_MS;
+    for (;;) {
+      const cosigned = this.#cosigning?.cosigned;
+      const found = [cosigned, this.#signed].find((one) => one && one.size > index);
+      if (found && this.latest) return found;
+      if (this.#refusal) throw this.#refusal;
+      const published = this.#published.promise.then(() => true);
+      if (!(await unlessLater(Math.max(deadline - performance.now(), 0), published)))
+        throw new ViewBehind('No checkpoint has it yet; retry.');
+    }
   }
 
-  /** Waits until the tree has every event that the log has now. @throws ViewBehind, StoreUnavailable */
-  async caughtUp(timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
-    const { tree, log } = this.#deps;
-    const deadline = performance.now() + timeoutMs;
-    const end = await unlessAborted(log.lastPosition(), AbortSignal.timeout(timeoutMs));
-    if (end === undefined) throw new ViewBehind('The event store has not responded yet; retry.');
-    await tree.reached(end, undefined, Math.max(deadline - performance.now(), 0));
+  /** Resolves if the tree extends the last signed checkpoint. @throws LogContradictsCheckpoint, CheckpointFileUnusable, ViewBehind */
+  async assertTreeExtends(): Promise<void> {
+    const { ready } = this.#deps.tree;
+    if (this.#refusal) throw this.#refusal;
+    await assertExtends(this.#signed ?? (await this.#files.readSigned()), ready.head, ready.readTile);
   }
 
-  /**
-   * Signs the checkpoint of a tree; an already cosigned checkpoint keeps its cosignatures.
-   * @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable
-   */
-  async sign(head: TreeHead | Checkpoint): Promise<string> {
-    return 'note' in head ? head.note : (this.#cosignedNote(head) ?? (await this.#sign(head)).note);
+  #withCosignatures(checkpoint: Checkpoint): Checkpoint {
+    const cosigned = this.#cosigning?.cosigned;
+    return cosigned && isSameHead(cosigned, checkpoint) ? cosigned : checkpoint;
   }
 
-  /**
-   * The tree over every event that the log has now; undefined if the tree is behind, also after two seconds, or
-   * contradicts a signed checkpoint. @throws StoreUnavailable, LogReplaced
-   */
-  async currentHead(): Promise<LogHead | undefined> {
+  async #run(): Promise<void> {
+    const { tree, intervalMs = INTERVAL_MS } = this.#deps;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.#publish().then(
+        () => this.#report(undefined),
+        (error) => this.#report(error),
+      );
+      const pause = sleep(intervalMs, signal);
+      const wasReady = tree.notReady === undefined;
+      if (!wasReady) await Promise.race([pause, tree.reached(START).catch(() => {})]);
+      if (wasReady || tree.notReady !== undefined) await pause;
+    }
+  }
+
+  /** Signs the tree if it has grown. @throws ViewBehind, LogContradictsCheckpoint, CheckpointFileUnusable */
+  async #publish(): Promise<void> {
+    const { tree, logKey } = this.#deps;
+    this.#signed ??= await this.#files.readSigned();
+    const { size, root } = tree.ready.head;
+    await this.#assertExtends({ size, root });
+    if (size === this.#signed?.size) return;
+    tree.view.save(); // a proof from the file has this checkpoint
+    const checkpoint = { size, root, origin: logKey.origin, note: signCheckpoint({ size, root }, logKey) };
+    await this.#files.writeSigned(checkpoint.note);
+    this.#signed = checkpoint;
+    this.#published.resolve();
+    this.#published = Promise.withResolvers();
+  }
+
+  /** Rebuilds a tree that contradicts the signed checkpoint once: its file may have been altered, not the log. */
+  async #assertExtends(head: TreeHead): Promise<void> {
     const { tree } = this.#deps;
-    if (tree.notReady !== undefined) return undefined;
     try {
-      await this.caughtUp(REPLAY_TIMEOUT_MS);
-      await this.#checked();
-      return tree.ready.head;
-    } catch (error) {
-      if (error instanceof ViewBehind || isRefusal(error)) return undefined;
-      throw error;
-    }
-  }
-
-  /** The cosigned checkpoint, unless the log contradicts a signed checkpoint. */
-  get #cosigned(): CosignedCheckpoint | undefined {
-    return this.#refusals.current instanceof LogContradictsCheckpoint ? undefined : this.#cosigning?.cosigned;
-  }
-
-  #cosignedNote(head: TreeHead): string | undefined {
-    const cosigned = this.#cosigned;
-    return cosigned && isSameHead(cosigned, head) ? cosigned.note : undefined;
-  }
-
-  get #recent() {
-    const latest = this.#latest;
-    if (!latest || this.#deps.tree.notReady !== undefined) return undefined;
-    const age = this.#now() - latest.signedAt;
-    return age >= 0 && age < CACHE_MS ? latest : undefined;
-  }
-
-  #signLatest() {
-    const { head } = this.#deps.tree.ready;
-    const latest = { head, note: this.sign(head), signedAt: this.#now() };
-    this.#latest = latest;
-    latest.note.catch(() => {
-      if (this.#latest === latest) this.#latest = undefined;
-    });
-    return latest;
-  }
-
-  async #sign(head: TreeHead): Promise<Checkpoint> {
-    await this.#checked();
-    try {
-      const checkpoint = await this.#deps.signer.sign(head, this.#prove);
-      this.#refusals.end();
-      return checkpoint;
-    } catch (error) {
-      this.#refusals.report(error);
-      throw error;
-    }
-  }
-
-  #checked(): Promise<void> {
-    return this.#check ?? this.#startCheck();
-  }
-
-  /** Replaces a running check, which may be of the tree before it was rebuilt. */
-  #startCheck(): Promise<void> {
-    const check: Promise<void> = this.#checkTree(() => this.#check === check);
-    this.#check = check;
-    check.catch(() => {
-      if (this.#check === check) this.#check = undefined;
-    });
-    return check;
-  }
-
-  /** Rebuilds a tree that contradicts a signed checkpoint once: its file may have been altered, not the log. */
-  async #checkTree(isCurrent: () => boolean): Promise<void> {
-    const { tree, signer } = this.#deps;
-    try {
-      await signer.check(tree.ready.head, this.#prove);
+      await assertExtends(this.#signed, head, tree.ready.readTile);
       this.#wasRebuilt = false;
     } catch (error) {
-      if (isRefusal(error) && !isCurrent()) return this.#checked();
       const hasOtherRoot = error instanceof LogContradictsCheckpoint && error.head.size >= error.signed.size;
-      if (hasOtherRoot && !this.#wasRebuilt) {
-        const behind = tree.view.discard(error.message);
-        this.#wasRebuilt = true;
-        throw behind;
-      }
-      this.#refusals.report(error);
-      throw error;
+      if (!hasOtherRoot || this.#wasRebuilt) throw error;
+      this.#wasRebuilt = true;
+      throw tree.view.discard(error.message);
     }
   }
 
-  readonly #prove = async (from: number, to: number): Promise<readonly string[] | undefined> => {
-    const { tree } = this.#deps;
-    if (tree.ready.head.size < to) await this.caughtUp(); // another process has signed a larger tree
-    if (tree.ready.head.size < to) return undefined;
-    return consistencyProofFromTiles(from, to, (tile) => tree.ready.readTile(tile));
-  };
-
-  #now(): number {
-    return this.#deps.now().getTime();
+  /** Reports once why nothing is signed, and once that checkpoints are signed again. Other errors are those of a follower. */
+  #report(error: unknown): void {
+    const { logger, observer } = this.#deps;
+    const refusal =
+      error instanceof LogContradictsCheckpoint || error instanceof CheckpointFileUnusable
+        ? error
+        : undefined;
+    const isSame = refusal?.name === this.#refusal?.name;
+    if (isSame || (error && !refusal)) return;
+    this.#refusal = refusal;
+    if (!refusal) {
+      observer?.onRefusal(undefined);
+      logger.info('checkpoints are signed again');
+    } else if (refusal instanceof LogContradictsCheckpoint) {
+      observer?.onRefusal('log_contradicts');
+      const { signed, head } = refusal;
+      logger.error(
+        { signed: formatTreeHead(signed), log: formatTreeHead(head), file: this.#files.signedFile },
+        'the log contradicts its last signed checkpoint; nothing is signed until the log is restored, or LOG_KEY_FILE and LOG_ORIGIN are changed',
+      );
+    } else {
+      observer?.onRefusal('file_unusable');
+      logger.error(
+        { reason: refusal.message },
+        'the signed checkpoint cannot be read or saved; nothing is signed',
+      );
+    }
   }
 }

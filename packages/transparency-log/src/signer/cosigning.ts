@@ -2,13 +2,13 @@ import { setTimeout } from 'node:timers/promises';
 import type { Logger } from '@event-sourced/event-log';
 import { backOff } from '@event-sourced/event-log/time';
 import type { ProveConsistency } from '../merkle/proofs.ts';
-import { isSameHead, type TreeHead } from '../merkle/treeHead.ts';
+import { isSameHead } from '../merkle/treeHead.ts';
 import type { Checkpoint } from '../notes/checkpoint.ts';
 import { printable } from '../notes/printable.ts';
 import type { Cosignature, CosignedCheckpoint } from '../witness/cosignature.ts';
 import { countCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
 import { WitnessClient } from '../witness/witnessClient.ts';
-import type { CheckpointSigner } from './checkpointSigner.ts';
+import type { CheckpointFiles } from './checkpointFiles.ts';
 
 /** Observes witnesses, for metrics. `time` is in seconds since 1970. */
 export type WitnessObserver = {
@@ -20,15 +20,14 @@ export type WitnessObserver = {
 
 type Dependencies = {
   policy: Policy;
-  signer: CheckpointSigner;
-  /** The current tree head; undefined if it cannot be signed now. */
-  head: () => TreeHead | undefined;
-  sign: (head: TreeHead) => Promise<Checkpoint>;
+  files: Pick<CheckpointFiles, 'readCosigned' | 'writeCosigned'>;
+  /** The newest signed checkpoint; undefined if the log contradicts it, or there is none. */
+  newest: () => Checkpoint | undefined;
   prove: ProveConsistency;
   logger: Pick<Logger, 'info' | 'warn'>;
   observer?: WitnessObserver | undefined;
   /** Between two rounds. */
-  intervalMs?: number;
+  intervalMs?: number | undefined;
 };
 
 /** A witness. `failures`: consecutive ones. `retryAt`: the time of the next request, by `performance.now`. */
@@ -79,17 +78,17 @@ export class Cosigning {
     const { intervalMs = ROUND_INTERVAL_MS } = this.#deps;
     await this.#restore();
     while (!signal.aborted) {
-      const head = this.#deps.head();
-      if (head) await this.#round(head).catch(() => {}); // the signer reports refusals
+      const newest = this.#deps.newest();
+      if (newest) await this.#round(newest);
       await setTimeout(intervalMs, undefined, { signal }).catch(() => {});
     }
   }
 
   /** Restores the last cosigned checkpoint, if it satisfies the policy. */
   async #restore(): Promise<void> {
-    const { signer, policy, logger, observer } = this.#deps;
+    const { files, policy, logger, observer } = this.#deps;
     try {
-      const restored = await signer.cosigned();
+      const restored = await files.readCosigned();
       if (restored)
         this.#serve({ ...restored, time: countCosignatures(restored.note, policy, new Date()).time });
     } catch (error) {
@@ -102,22 +101,22 @@ export class Cosigning {
   }
 
   /** The candidate, unless the log has grown or the cosignatures must be renewed. */
-  #current(head: TreeHead): Candidate | undefined {
+  #current(newest: Checkpoint): Candidate | undefined {
     const candidate = this.#candidate;
-    const isSame = candidate && isSameHead(candidate.checkpoint, head);
+    const isSame = candidate && isSameHead(candidate.checkpoint, newest);
     return isSame && performance.now() - candidate.startedAt < REFRESH_INTERVAL_MS ? candidate : undefined;
   }
 
   /** Requests missing cosignatures, even with a quorum. Ends when a quorum has signed, or all requests have ended. */
-  async #round(head: TreeHead): Promise<void> {
-    const current = this.#current(head);
+  async #round(newest: Checkpoint): Promise<void> {
+    const current = this.#current(newest);
     const startedAt = performance.now();
     const ready = this.#witnesses.filter(
       ({ name, isBusy, retryAt }) =>
         !isBusy && retryAt <= startedAt && !current?.cosignatures.some(({ key }) => key.name === name),
     );
     if (ready.length === 0) return;
-    const candidate = current ?? { checkpoint: await this.#deps.sign(head), startedAt, cosignatures: [] };
+    const candidate = current ?? { checkpoint: newest, startedAt, cosignatures: [] };
     this.#candidate = candidate;
     const hasQuorum = Promise.withResolvers<void>();
     if (quorumTime(candidate.cosignatures, this.#deps.policy) !== undefined) hasQuorum.resolve();
@@ -162,7 +161,7 @@ export class Cosigning {
     const note = checkpoint.note + cosignatures.map(({ line }) => line).join('');
     const time = quorumTime(cosignatures, this.#deps.policy) as number;
     try {
-      await this.#deps.signer.saveCosigned(note); // before serving it: after a restart, no older one may be served
+      await this.#deps.files.writeCosigned(note); // before serving it: after a restart, no older one may be served
       this.#isSaveFailing = false;
       this.#serve({ ...checkpoint, note, time });
     } catch (error) {

@@ -1,4 +1,9 @@
-export { CheckpointFileUnusable, CheckpointSigner, LogContradictsCheckpoint } from './checkpointSigner.ts';
-export { type CheckpointObserver, Checkpoints, NotYetCosigned } from './checkpoints.ts';
-export { loadExistingLogKey, loadLogKey } from './logKey.ts';
-export { CHECKPOINT_REFUSALS } from './refusals.ts';
+export { CheckpointFiles, CheckpointFileUnusable } from './checkpointFiles.ts';
+export {
+  CHECKPOINT_REFUSALS,
+  type CheckpointObserver,
+  Checkpoints,
+  NotYetCosigned,
+} from './checkpoints.ts';
+export { assertExtends, LogContradictsCheckpoint } from './contradiction.ts';
+export { type LogKey, loadExistingLogKey, loadLogKey } from './logKey.ts';

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
+import { type KeyFormat, type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
 import type { VerifierKey } from '../notes/signedNote.ts';
 import { toVerifierKey } from '../sign/signCheckpoint.ts';
 
@@ -8,15 +8,32 @@ export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey 
 
 type Location = { logKeyFile: string; logOrigin: string; keyFile: string };
 
+/**
+ * `{ "format": 2, "key": JWK }`: version 1, whose tree had another root for the same events, does not read it. The format
+ * changes with the tree, since checkpoints have no version.
+ */
+const LOG_KEY: KeyFormat = {
+  wrap: (key) => ({ format: 2, key }),
+  unwrap(json) {
+    const { format, key, kty } = Object(json) as { format?: unknown; key?: unknown; kty?: unknown };
+    if (format === 2) return key;
+    throw new Error(
+      kty === undefined
+        ? 'it is not the key of a log'
+        : 'it has signed the tree of version 1, which has other roots; set a new LOG_KEY_FILE and a new LOG_ORIGIN for all instances, and give auditors the new verifier key',
+    );
+  },
+};
+
 /** Reads the log's own key, or creates it, then `isNew`. @throws UnusableKey */
 export function loadLogKey(location: Location): LogKey & { isNew: boolean } {
-  const { isNew, ...key } = loadOrCreateKey(location.logKeyFile);
+  const { isNew, ...key } = loadOrCreateKey(location.logKeyFile, LOG_KEY);
   return { ...named(location, key), isNew };
 }
 
 /** Reads the log's own key, which must exist. @throws UnusableKey */
 export function loadExistingLogKey(location: Location): LogKey {
-  return named(location, loadKey(location.logKeyFile));
+  return named(location, loadKey(location.logKeyFile, LOG_KEY));
 }
 
 function named(

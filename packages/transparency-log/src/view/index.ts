@@ -1,1 +1,3 @@
-export { MerkleTreeView, merkleTreeFile, readSavedHead } from './treeView.ts';
+export { caughtUp } from './caughtUp.ts';
+export { readSavedHead, SavedTree } from './savedTree.ts';
+export { type LogHead, MerkleTreeView, merkleTreeFile } from './treeView.ts';

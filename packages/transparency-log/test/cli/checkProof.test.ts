@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { checkProof } from '../../src/cli/checkProof.ts';
-import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { readText } from '../../src/digest/readText.ts';
+import { entryLeafHash, MerkleTree, nodeHash } from '../../src/merkle/merkleTree.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatInclusionProof } from '../../src/notes/proof.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
@@ -15,13 +16,21 @@ import { cosignatureKey, witnessKey } from '../witness/cosign.ts';
 
 const NAMES = ['w1.example', 'w2.example', 'w3.example'];
 const extra = Buffer.from(toEntry(1));
-const head = { size: 1, root: leafHash(extra) };
+const leafOf = (text: Buffer): string => entryLeafHash(readText(text).entry);
+const head = { size: 1, root: leafOf(extra) };
 const proofOf = (checkpoint: string): string =>
   formatInclusionProof({ index: 0, path: [], checkpoint, extra });
 
 async function proven(
   proof: string | Buffer,
-  options: { key?: string; origin?: string; witness?: string[]; quorum?: string; expect?: string } = {},
+  options: {
+    key?: string;
+    origin?: string;
+    witness?: string[];
+    quorum?: string;
+    expect?: string;
+    record?: string;
+  } = {},
 ) {
   const input = (async function* () {
     yield Buffer.from(proof);
@@ -30,26 +39,69 @@ async function proven(
   return checkProof(input, { key, ...options }, () => {});
 }
 
+test('a receipt prints what is proven, also of a file that mail or Windows has changed', async () => {
+  const proof = proofOf(signed(head));
+  for (const text of [proof, `\ufeff${proof.replaceAll('\n', '\r\n')}`])
+    expect(await proven(text, { key: `${formatVerifierKey(VERIFIER_KEY)}\r\n` })).toMatch(
+      /^event ".*" of "plant-alice\/1" with the data {.*"name":"Fern".*} is at index 0 of the log /,
+    );
+});
+
+describe('a receipt of a record of erased events', () => {
+  const textOf = (data: object): Buffer =>
+    Buffer.from(
+      JSON.stringify({ data, id: '9', metadata: {}, revision: '0', stream: 'records', type: 'EventsErased' }),
+    );
+  /** The receipts of an event and of a record with this data, of a log of these two. */
+  function receipts(data: object) {
+    const [first, second] = [leafOf(extra), leafOf(textOf(data))];
+    const checkpoint = signed({ size: 2, root: nodeHash(first, second) });
+    const event = formatInclusionProof({ index: 0, path: [second], checkpoint, extra });
+    const record = formatInclusionProof({ index: 1, path: [first], checkpoint, extra: textOf(data) });
+    const file = join(tempDir(), 'record.tlog-proof');
+    writeFileSync(file, record);
+    return { event, record, file };
+  }
+
+  test('prints what the record names', async () => {
+    const { event, record, file } = receipts({ erased: [0] });
+    expect(await proven(record)).toMatch(
+      /^record 1 names 1 event \(0\) as erased, in the log plants\.example\/log 2:[\da-f]{64}$/,
+    );
+    expect(await proven(event)).toMatch(/ is at index 0 of the log .* 2:[\da-f]{64}$/);
+    expect(await proven(event, { record: file })).toMatch(/; record 1 names it as erased$/);
+  });
+
+  test.each([{ erased: [1] }, { erased: ['0'] }, { erased: [0], more: 1 }])(
+    'is that of an event with %j, which is a false record',
+    async (data) => {
+      const { event, record, file } = receipts(data);
+      expect(await proven(record)).toMatch(/^event "9" of "records" with the data .* is at index 1 of /);
+      await expect(proven(event, { record: file })).rejects.toThrow(
+        `${file} is not the receipt of a record of erased events`,
+      );
+    },
+  );
+
+  test('of another event says that it does not name it', async () => {
+    const { record, file } = receipts({ erased: [0] });
+    expect(await proven(proofOf(signed(head)), { record: file })).toMatch(/; record 1 names it as erased$/);
+    writeFileSync(file, record.replace('index 1', 'index 0'));
+    await expect(proven(proofOf(signed(head)), { record: file })).rejects.toThrow('the proof is invalid');
+    await expect(proven(proofOf(signed(head)), { record: `${file}x` })).rejects.toThrow(
+      /^cannot use .* of --record: ENOENT/,
+    );
+  });
+});
+
 test.each([
-  [
-    'an event',
-    extra,
-    /^event ".*" of "plant-alice\/1" with the data {.*"name":"Fern".*} is number 1 of the log /,
-  ],
-  [
-    'an entry that is none',
-    Buffer.from('\u001b[2J'),
-    /^an entry of 4 bytes, "\\u001b\[2J", is number 1 of the log /,
-  ],
-])(
-  'a proof of %s prints what is proven, also of a file that mail or Windows has changed',
-  async (_, entry, shown) => {
-    const checkpoint = signed({ size: 1, root: leafHash(entry) });
-    const proof = formatInclusionProof({ index: 0, path: [], checkpoint, extra: entry });
-    for (const text of [proof, `\ufeff${proof.replaceAll('\n', '\r\n')}`])
-      expect(await proven(text, { key: `${formatVerifierKey(VERIFIER_KEY)}\r\n` })).toMatch(shown);
-  },
-);
+  ['is no text of an event', Buffer.from('\u001b[2J')],
+  ['has a member twice', Buffer.from(`${extra}`.replace('"id"', '"id":"1","id"'))],
+  ['has spaces', Buffer.from(`${extra}`.replace('"id":', '"id": '))],
+])('a proof whose extra data %s is refused', async (_, text) => {
+  const proof = proofOf(signed(head)).replace(extra.toString('base64'), text.toString('base64'));
+  await expect(proven(proof)).rejects.toThrow('it is not the text of an event in its canonical form');
+});
 
 test('a proof of a log whose origin is not the name of its key requires --origin', async () => {
   const note = signNote(`other.example\n1\n${encodeHash(head.root)}\n`, { name: ORIGIN, key: KEY });
@@ -69,7 +121,7 @@ describe('with a policy', () => {
   test('a proof whose checkpoint has a quorum of cosignatures is valid, and its witnesses are named', async () => {
     const note = cosigned(cosigned(signed(head), ['w3.example'], 90), ['w1.example', 'other.example']);
     expect(await proven(proofOf(note), { witness })).toMatch(
-      /is number 1 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
+      /is at index 0 of the log plants\.example\/log 1:[\da-f]{64}; cosigned by 2 of 3 witnesses: w1\.example at 2026-06-01T00:00:00\.000Z, w3\.example at 2026-05-31T23:58:30\.000Z$/,
     );
     await expect(proven(proofOf(note), { witness, quorum: '3' })).rejects.toThrow(
       /^it has 2 of 3 required cosignatures$/,
@@ -124,7 +176,7 @@ test.each<[string, string | Buffer, RegExp]>([
     proofOf(signCheckpoint(head, { origin: 'other.example', key: KEY })),
     /^there is no signature of plants\.example\/log\+/,
   ],
-  ['an input that is too large', Buffer.alloc(3 * 1024 * 1024, ' '), /^not a proof: it is too large$/],
+  ['an input that is too large', Buffer.alloc(65 * 1024 * 1024, ' '), /^not a proof: it is too large$/],
 ])('%s is refused', async (_, input, message) => {
   await expect(proven(input)).rejects.toThrow(message);
 });

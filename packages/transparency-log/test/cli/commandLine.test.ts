@@ -5,13 +5,13 @@ import { expectRefused, runCommand, succeeded } from '../support/program.ts';
 const COMMANDS = {
   'check-proof': [
     ['--key', 'VKEY'],
-    ['--origin', '--expect', '--witness', '--quorum'],
+    ['--origin', '--expect', '--record', '--witness', '--quorum'],
   ],
   monitor: [
     ['--url', 'URL', '--key', 'VKEY', '--state', 'FILE'],
     [
-      ...['--once', '--interval', '--all', '--timeout', '--stale-after', '--expect-growth', '--known'],
-      ...['--on-alarm', '--origin', '--witness', '--quorum'],
+      ...['--once', '--interval', '--events', '--all', '--timeout', '--stale-after', '--expect-growth'],
+      ...['--known', '--origin', '--witness', '--quorum'],
     ],
   ],
 } as const;

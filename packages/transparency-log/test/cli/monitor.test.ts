@@ -16,11 +16,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { stopClock, untilSettled } from '@event-sourced/testing/clock';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { StateFiles } from '../../src/monitor/state.ts';
+import { keptCheckpoints } from '../../src/monitor/state.ts';
+import { StateFiles } from '../../src/monitor/stateFiles.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { encodeHash } from '../../src/notes/encoding.ts';
 import { formatVerifierKey } from '../../src/notes/signedNote.ts';
 import { signNote } from '../../src/sign/signCheckpoint.ts';
+import { FakeEventLog, plants, record } from '../monitor/fakeEventLog.ts';
 import { cosigned, entries, FakeLog, KEY, ORIGIN, serve, toEntry, VERIFIER_KEY } from '../monitor/fakeLog.ts';
 import { expectRefused, runCommand, startCommand, succeeded } from '../support/program.ts';
 import { witnessKey } from '../witness/cosign.ts';
@@ -54,10 +56,8 @@ describe('the command monitor', () => {
     expect(succeeded(await monitor(http.url, state))).toEqual(line('301:[\\da-f]{64}  new events: 1'));
     const note = readFileSync(`${state}.checkpoint`, 'utf8');
     expect((await openCheckpoint(note, VERIFIER_KEY)).size).toBe(301);
-    expect(await new StateFiles(state).read(VERIFIER_KEY)).toMatchObject({
-      checkpoint: { size: 301 },
-      pending: [],
-    });
+    const kept = keptCheckpoints(await new StateFiles(state).read(VERIFIER_KEY));
+    expect(kept).toMatchObject([{ size: 301 }]);
     expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.checkpoint', 'state.lock']);
   });
 
@@ -196,16 +196,15 @@ describe('the command monitor', () => {
     stopClock();
     const [{ code, stderr }] = await untilSettled(monitor(http.url, state));
     expect(code).toBe(2);
-    expect(stderr).toMatch(
-      /^not checked: GET \S+: 404 No such tile\.; it has yet to show what it signed in 1 checkpoint, the first received at \d/m,
-    );
+    expect(stderr).toMatch(/^not checked: GET \S+: 404 No such tile\.$/m);
     http.serve(new FakeLog(entries(23)));
     expectRefused(await monitor(http.url, state), /^ALARM: fork: the log has signed 22:/);
   });
 
   test.each<[string, (text: string) => string | Buffer]>([
     ['cut off', (text: string) => text.slice(0, -9)],
-    ['of another version', (text: string) => text.replace('monitor 1', 'monitor 2')],
+    ['of an earlier version', (text: string) => text.replace('monitor 2', 'monitor 1')],
+    ['of another version', (text: string) => text.replace('monitor 2', 'monitor 3')],
     ['altered', (text: string) => text.replace('\\n3\\n', '\\n4\\n')],
     ['not UTF-8', () => Buffer.of(255)],
   ])('refuses a state file that is %s, and leaves it as it is', async (_, changed) => {
@@ -227,7 +226,7 @@ describe('the command monitor', () => {
       (response) => void response.writeHead(503).end('{"error":50302,"message":"The tree is behind."}'),
     );
     const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
-    await expect.poll(() => http.requests.length).toBeGreaterThan(0);
+    await expect.poll(running.stderr).toMatch(/\n/);
     http.serve(log);
     await running.printed(/new events: 3/);
     running.stop();
@@ -237,15 +236,15 @@ describe('the command monitor', () => {
     expect(existsSync(`${state}.alarm`)).toBe(false);
   });
 
-  test('with --once ends with 2 after three attempts if the service refuses the token, with control characters', async () => {
+  test('with --once ends with 2 after five attempts if the service refuses the token, with control characters', async () => {
     const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
     http.serve((response) => response.writeHead(403).end('{"message":"No scope\\u001b[2J\\u202e."}'));
     stopClock();
     const [{ code, stdout, stderr }] = await untilSettled(monitor(http.url, state));
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^not checked: .*403 No scope\\u\{1b\}\[2J\\u\{202e\}\.\n$/);
-    expect(http.requests).toHaveLength(3);
-    expect(readdirSync(join(state, '..'))).toEqual(['state.lock']);
+    expect(http.requests).toHaveLength(5);
+    expect(readdirSync(join(state, '..')).sort()).toEqual(['state', 'state.lock']);
   });
 
   test('requires cosignatures of witnesses, and prints how old they are', async () => {
@@ -301,25 +300,71 @@ describe('the command monitor', () => {
     expect(ms).toBeGreaterThanOrEqual(150_000);
   });
 
-  test('runs a program for an alarm, repeatedly until it succeeds; its failure does not hide the alarm', async () => {
-    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
-    const program = join(state, '..', 'alarm.sh');
-    writeFileSync(program, `#!/bin/sh\ncat > ${state}.mail\nexit 3\n`, { mode: 0o755 });
-    const run = () => monitor(http.url, state, '--on-alarm', program);
-    succeeded(await run());
-    http.serve(forkOf(20));
-    const { code, stderr } = await run();
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^the program of --on-alarm failed: exit code 3\nALARM: fork: .*; the evidence is in .*\n$/,
+  describe('with --stale-after', () => {
+    const staleAfter = ['--stale-after', '1h'];
+    const unavailable = (response: ServerResponse) =>
+      void response.writeHead(403).end('{"message":"No scope."}');
+    /** The state as if its last check had been two hours ago. */
+    const age = (state: string) => {
+      const content = JSON.parse(readFileSync(state, 'utf8'));
+      const checkedAt = new Date(Date.now() - 7_200_000).toISOString();
+      writeFileSync(state, JSON.stringify({ ...content, checkedAt }));
+      return checkedAt;
+    };
+
+    const run = async (url: string, state: string, options = staleAfter) =>
+      (await untilSettled(monitor(url, state, ...options)))[0];
+
+    test('ends with 1 if the log was not checked for longer, until the next check that succeeds', async () => {
+      const [state, http] = [newState(), await serve(new FakeLog(entries(3)))];
+      stopClock();
+      succeeded(await run(http.url, state));
+      http.serve(unavailable);
+      expect((await run(http.url, state)).code).toBe(2);
+      const since = age(state);
+      for (let runs = 1; runs <= 2; runs++)
+        expectRefused(
+          await run(http.url, state),
+          RegExp(
+            `^ALARM: unavailable: the log was not checked since ${since}, longer .*: GET .*403 No scope`,
+          ),
+        );
+      expect((await run(http.url, state, [])).code).toBe(2);
+      expect(existsSync(`${state}.alarm`)).toBe(false);
+      http.serve(new FakeLog(entries(4)));
+      expect(succeeded(await run(http.url, state))).toMatch(/new events: 1\n$/);
+      http.serve(unavailable);
+      expect((await run(http.url, state)).code).toBe(2);
+    });
+
+    test('ends with 1 if a log was never checked since the first attempt', async () => {
+      const [state, http] = [newState(), await serve(unavailable)];
+      stopClock();
+      expect((await run(http.url, state)).code).toBe(2);
+      age(state);
+      expectRefused(await run(http.url, state), /^ALARM: unavailable: /);
+    });
+  });
+
+  test('with --events also reads the events, and prints how many are erased', async () => {
+    const [state, log] = [newState(), new FakeEventLog([...plants(300), record(7, 299)])];
+    const http = await serve(log.signing(200));
+    expect(succeeded(await monitor(http.url, state, '--events'))).toMatch(/new events: 200\n$/);
+    http.serve(log.erase(7, 299).signing(301));
+    const line = /new events: 101, erased: 2 \(1 record\), never read: 1\n$/;
+    expect(succeeded(await monitor(http.url, state, '--events'))).toMatch(line);
+    expect(http.requests).toContain('/events?after=200');
+    expect(succeeded(await monitor(http.url, state))).toMatch(/new events: 0\n$/);
+    expect(succeeded(await monitor(http.url, state, '--events', '--all'))).toMatch(
+      /new events: 0, compared again: 301, erased: 2 \(1 record\), never read: 1\n$/,
     );
-    const alarm = readFileSync(join(`${state}.alarm`, 'alarm.txt'), 'utf8');
-    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(alarm);
-    const requests = http.requests.length;
-    writeFileSync(program, `#!/bin/sh\ncat >> ${state}.mail\n`);
-    for (let runs = 1; runs <= 2; runs++) expectRefused(await run(), /^there was an alarm before/);
-    expect(readFileSync(`${state}.mail`, 'utf8')).toBe(`${alarm}${alarm}`);
-    expect(http.requests).toHaveLength(requests);
+    http.serve(log.erase(8));
+    stopClock();
+    const [refused] = await untilSettled(monitor(http.url, state, '--events', '--all'));
+    expectRefused(
+      refused,
+      /^ALARM: unrecorded erasure: at index 8 of 301 events: no later record names this erased event/,
+    );
   });
 
   test('keeps the partial tiles, which prove a rollback to another log', async () => {
@@ -338,8 +383,6 @@ describe('the command monitor', () => {
     [['--timeout', '0s'], /--timeout must be a number and a unit/],
     [['--stale-after', ''], /--stale-after must be a number and a unit/],
     [['--expect-growth'], /--expect-growth requires --stale-after/],
-    [['--on-alarm', tmpdir()], /--on-alarm must be the path of a program/],
-    [['--on-alarm', ''], /--on-alarm must be the path of a program/],
     [['--known', tmpdir()], /^cannot use .* of --known: it is not a checkpoint or a proof/],
   ])('refuses %j', async (options, line) => {
     expectRefused(await monitor('http://127.0.0.1:1', newState(), ...options), line);
@@ -351,8 +394,8 @@ describe('the command monitor', () => {
       name: ORIGIN,
       key: KEY,
     });
-    const pending = [{ receivedAt: '2026-01-01T00:00:00.000Z', note }];
-    const content = { format: 'transparency-log monitor 1', checkpoint: null, pending, tiles: {} };
+    const compared = { receivedAt: '2026-01-01T00:00:00.000Z', note };
+    const content = { format: 'transparency-log monitor 2', compared, tiles: {} };
     writeFileSync(state, JSON.stringify(content));
     expectRefused(await monitor(http.url, state), /belongs to the log x\\u\{9b\}2J, not to/);
   });

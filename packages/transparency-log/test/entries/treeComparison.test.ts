@@ -4,9 +4,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import type { RecordedEvent } from '../../../event-log/src/eventStore.ts';
-import { leafText } from '../../src/entries/leaf.ts';
+import { eventEntry } from '../../src/digest/eventEntry.ts';
 import { TreeComparison } from '../../src/entries/treeComparison.ts';
-import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 
 /** Two full tiles of level 0, and a partial one. */
@@ -41,16 +40,16 @@ function treeFile(sql = ''): string {
 function problemsOf(file: string, events = EVENTS, logId = 'm') {
   const comparison = new TreeComparison(file, logId);
   onTestFinished(() => comparison[Symbol.dispose]());
-  for (const event of events) comparison.apply(event, leafHash(leafText(event).text));
+  for (const event of events) comparison.apply(event, eventEntry(event));
   return [...comparison.problems()];
 }
 
 const notThere = (position: bigint) => ({
   position,
-  problem: 'the view merkleTree does not have the leaf of this event',
+  problem: 'the view merkleTree does not have the entry of this event',
 });
 
-test('a tree that has the leaves of the log up to its checkpoint has no problems', () => {
+test('a tree that has the entries of the log up to its checkpoint has no problems', () => {
   expect(problemsOf(treeFile())).toEqual([]);
 });
 
@@ -69,7 +68,7 @@ test('an event that was removed from the log is found at its successor', () => {
 });
 
 test.each<[what: string, sql: string, problem: object]>([
-  ['an altered leaf', `UPDATE tiles SET hashes = zeroblob(8192) WHERE ${LEVEL_0} = 1`, notThere(2_570n)],
+  ['an altered entry', `UPDATE tiles SET hashes = zeroblob(8192) WHERE ${LEVEL_0} = 1`, notThere(2_570n)],
   ['a missing tile', `DELETE FROM tiles WHERE ${LEVEL_0} = 1`, notThere(2_570n)],
   [
     'an altered hash of level 1',

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { appendMany, openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
@@ -38,10 +38,14 @@ const verify = (log: EventLog, options: Options = {}): Promise<Verification> =>
 
 const problemsOf = async (log: EventLog, options: Options = {}) => (await verify(log, options)).problems;
 
-/** By definition: over the RFC 8785 text of each event without its position. */
+/** By definition: over the digest of the RFC 8785 text of each event without its position. */
 const rootOf = (events: RecordedEvent[]): string =>
   MTH(
-    events.map(({ position, revision, ...rest }) => `${canonicalize({ ...rest, revision: `${revision}` })}`),
+    events.map(({ position, revision, ...rest }) => {
+      const text = `${canonicalize({ ...rest, revision: `${revision}` })}`;
+      const sha256 = createHash('sha256').update(text).digest('hex');
+      return createHash('sha256').update(`{"sha256":"${sha256}","type":"${rest.type}"}`).digest();
+    }),
   );
 
 type Kind = 'the embedded log' | 'EventStoreDB';
@@ -78,6 +82,7 @@ describe.each<Kind>(['the embedded log', 'EventStoreDB'])('verifying %s', (kind)
       unknown: 0,
       skipped: 0,
       erased: 0,
+      records: 0,
       problems: [],
       problemCount: 0,
     });

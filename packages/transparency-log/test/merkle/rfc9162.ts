@@ -2,17 +2,19 @@ import { hash } from 'node:crypto';
 
 // The definitions of RFC 9162 with their names, without optimisation, as a reference. Bytes are in hexadecimal.
 
-/** MTH of section 2.1.1, over the texts of the leaves. */
-export function MTH(D: readonly string[]): string {
+type D = readonly (string | Uint8Array)[];
+
+/** MTH of section 2.1.1, over the leaves: bytes, or texts. */
+export function MTH(D: D): string {
   const [first] = D;
   if (first === undefined) return HASH();
-  if (D.length === 1) return HASH('00', Buffer.from(first).toString('hex'));
+  if (D.length === 1) return HASH('00', Buffer.from(first as string).toString('hex'));
   const k = splitOf(D.length);
   return HASH('01', MTH(D.slice(0, k)), MTH(D.slice(k)));
 }
 
 /** PATH of section 2.1.3.1. */
-export function PATH(m: number, D: readonly string[]): string[] {
+export function PATH(m: number, D: D): string[] {
   if (D.length === 1) return [];
   const k = splitOf(D.length);
   return m < k
@@ -21,11 +23,11 @@ export function PATH(m: number, D: readonly string[]): string[] {
 }
 
 /** PROOF of section 2.1.4.1. */
-export function PROOF(m: number, D: readonly string[]): string[] {
+export function PROOF(m: number, D: D): string[] {
   return SUBPROOF(m, D, true);
 }
 
-function SUBPROOF(m: number, D: readonly string[], b: boolean): string[] {
+function SUBPROOF(m: number, D: D, b: boolean): string[] {
   if (m === D.length) return b ? [] : [MTH(D)];
   const k = splitOf(D.length);
   return m <= k

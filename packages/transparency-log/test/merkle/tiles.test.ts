@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { entryLeafHash, leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from '../../src/merkle/proofs.ts';
 import {
   consistencyProofFromTiles,
@@ -14,8 +14,9 @@ import {
 import { MemoryTree } from '../support/memoryTree.ts';
 
 const LARGEST = 256 ** 2 + 2 * 256 + 3;
-const LEAVES = Array.from({ length: LARGEST }, (_, i) => leafHash(`${i}`));
-const TREE = new MemoryTree(LEAVES);
+const ENTRIES = Array.from({ length: LARGEST }, (_, i) => leafHash(`${i}`));
+const LEAVES = ENTRIES.map(entryLeafHash);
+const TREE = new MemoryTree(ENTRIES);
 
 /** Sizes around powers of 256 and their multiples, and any others. */
 const someSize = fc.oneof(

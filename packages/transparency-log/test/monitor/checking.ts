@@ -4,7 +4,7 @@ import { Alarm } from '../../src/monitor/alarm.ts';
 import { checkLog } from '../../src/monitor/checkLog.ts';
 import { NotChecked } from '../../src/monitor/notChecked.ts';
 import type { Received } from '../../src/monitor/received.ts';
-import { NEW_STATE, type State } from '../../src/monitor/state.ts';
+import { keep, NEW_STATE, type State } from '../../src/monitor/state.ts';
 import { openCheckpoint } from '../../src/notes/checkpoint.ts';
 import { openConsistencyProof } from '../../src/notes/proof.ts';
 import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
@@ -18,12 +18,8 @@ export const received = (head: TreeHead, receivedAt = '2026-05-31T00:00:00.000Z'
   receivedAt,
 });
 /** The state of a monitor that has checked a log with this head, and has received others. */
-export const stateOf = (head?: TreeHead, ...pending: TreeHead[]): State => ({
-  checkpoint: head && received(head),
-  pending: pending.map((one) => received(one)),
-  tiles: new Map(),
-  unnamed: [],
-});
+export const stateOf = (head?: TreeHead, ...others: TreeHead[]): State =>
+  others.map((one) => received(one)).reduce(keep, { ...NEW_STATE, compared: head && received(head) });
 
 /** What a monitor with this state finds in a log. */
 export async function check(
@@ -38,9 +34,10 @@ export async function check(
     client: log,
     key: VERIFIER_KEY,
     state,
+    known: [],
     now: () => NOW,
     sleep: async (ms) => void slept.push(ms),
-    onReceived: async (last) => void states.push(last),
+    save: async (last) => void states.push(last),
     onNotice: (line) => notices.push(line),
     ...options,
   });

@@ -1,15 +1,13 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { entryHash } from '../../src/entries/stub.ts';
-import { MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { HASH_BYTES, parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
+import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { parseTilePath, type Tile } from '../../src/merkle/tiles.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { formatEntryBundle } from '../../src/notes/entryBundle.ts';
 import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
 import { keyNamed } from '../notes/keys.ts';
-import { MemoryTree } from '../support/memoryTree.ts';
 import { cosign } from '../witness/cosign.ts';
 
 export const ORIGIN = 'plants.example/log';
@@ -38,19 +36,27 @@ export function cosigned(note: string, names: readonly string[], secondsAgo = 0,
 /** A transparency log in memory, which can lie: each method may be replaced. It serves the tiles of any size. */
 export class FakeLog {
   readonly log: readonly Buffer[];
-  readonly #tree: MemoryTree;
+  /** The number of entries that it signs. */
+  size: number;
+  /** The hashes of each level of tiles. */
+  readonly #levels: Buffer[][] = [[], [], []];
   /** The paths of the tiles that were read. */
   readonly read: string[] = [];
 
   constructor(log: readonly (string | Buffer)[]) {
     this.log = log.map((entry) => Buffer.from(entry as string));
-    this.#tree = new MemoryTree(this.log.map(entryHash));
+    this.size = log.length;
+    const tree = new MerkleTree();
+    for (const entry of this.log)
+      tree.append(leafHash(entry), (root, height) => {
+        if (height % 8 === 0) this.#levels[height / 8]?.push(Buffer.from(root, 'hex'));
+      });
   }
 
-  /** The size and root of its first events, or of all. */
-  head(size = this.log.length): TreeHead {
+  /** The size and root of its first events, or of all that it signs. */
+  head(size = this.size): TreeHead {
     const tree = new MerkleTree();
-    for (const entry of this.log.slice(0, size)) tree.append(entryHash(entry));
+    for (const entry of this.log.slice(0, size)) tree.append(leafHash(entry));
     return { size, root: tree.root() };
   }
 
@@ -58,20 +64,21 @@ export class FakeLog {
     return Buffer.from(signCheckpoint(this.head(), { origin: ORIGIN, key: KEY }));
   }
 
-  latest(): Promise<Buffer> {
-    return this.checkpoint();
-  }
-
-  async tile(tile: Tile): Promise<Buffer> {
-    this.read.push(`${tile.level}/${tile.index}`);
-    const hashes = this.#tree.read(tile);
-    if (hashes.length < tile.width * HASH_BYTES) throw new NotChecked('404', true);
-    return hashes;
+  async tile({ level, index, width }: Tile): Promise<Buffer> {
+    this.read.push(`${level}/${index}`);
+    const hashes = this.#levels[level]?.slice(index * 256, index * 256 + width) ?? [];
+    if (hashes.length < width) throw new NotChecked('404', true);
+    return Buffer.concat(hashes);
   }
 
   async entries(index: number, width: number): Promise<Buffer> {
     this.read.push(`entries/${index}`);
     return formatEntryBundle(this.log.slice(256 * index, 256 * index + width));
+  }
+
+  /** A log of others has no events. */
+  async *events(_query: { after?: string; type?: string }): AsyncGenerator<string> {
+    yield* await Promise.reject<string[]>(new NotChecked('404', true));
   }
 }
 
@@ -99,9 +106,14 @@ export async function serve(
       response
         .setHeader('content-type', isPublic ? 'application/octet-stream' : 'text/plain; charset=utf-8')
         .end(await served.checkpoint());
-    else if (url === '/checkpoint?latest')
-      response.setHeader('content-type', 'text/plain').end(await served.latest());
-    else if (!tile) response.writeHead(404).end();
+    else if (url.startsWith('/events?')) {
+      const query = Object.fromEntries(new URL(url, 'http://log').searchParams);
+      const lines = await Array.fromAsync(served.events(query)).catch(() => undefined);
+      if (!lines) return void response.writeHead(404).end();
+      response
+        .setHeader('content-type', 'application/x-ndjson')
+        .end(lines.map((line) => `${line}\n`).join(''));
+    } else if (!tile) response.writeHead(404).end();
     else {
       const { level, index, width } = tile;
       const reading =

@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
+import { failureReason } from '../../src/http/response.ts';
 import { LogClient } from '../../src/monitor/logClient.ts';
 import { NotChecked } from '../../src/monitor/notChecked.ts';
 import { entries, FakeLog, serve } from './fakeLog.ts';
@@ -47,6 +48,40 @@ test.each([['3600'], ['soon'], [undefined]])('one that says to wait %s is, too',
   await expect(client.checkpoint()).rejects.toThrow(NotChecked);
   expect(requests()).toBe(1);
 });
+
+test('events are lines in pieces of any size, read after a position or by type', async () => {
+  const urls: unknown[] = [];
+  const client = await clientOf(async ({ url }, response) => {
+    urls.push(url);
+    response.setHeader('content-type', 'application/x-ndjson');
+    for (const byte of Buffer.from('{"a":"é\u2028"}\n\n{}\n'))
+      await new Promise((sent) => response.write(Buffer.of(byte), sent));
+    response.end();
+  });
+  expect(await Array.fromAsync(client.events({ after: '7' }))).toEqual(['{"a":"é\u2028"}', '', '{}']);
+  await Array.fromAsync(client.events({ type: 'EventErased' }));
+  expect(urls).toEqual(['/events?after=7', '/events?type=EventErased']);
+});
+
+test.each([
+  ['end within a line', 'application/x-ndjson', /the response ends within a line$/],
+  ['have another media type', 'text/plain', /its content type is text\/plain$/],
+])('events that %s are unavailable', async (_, type, message) => {
+  const client = await clientOf((_request, response) => response.setHeader('content-type', type).end('{}'));
+  const events = Array.fromAsync(client.events({}));
+  await expect(events).rejects.toThrow(NotChecked);
+  await expect(events).rejects.toThrow(message);
+});
+
+test.each(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'])(
+  'the reason %s says how to use a private certificate authority',
+  (code) => {
+    const error = new TypeError('fetch failed', { cause: Object.assign(new Error(), { code }) });
+    expect(failureReason(error)).toBe(
+      `${code}; for a private certificate authority, set NODE_EXTRA_CA_CERTS to a file with its certificate`,
+    );
+  },
+);
 
 test('a second read of a URL bypasses caches', async () => {
   const controls: unknown[] = [];

@@ -29,7 +29,8 @@ function consistencyOf(from: number, to: number): string {
   const path = from === 0 ? [] : PROOF(from, ENTRIES.slice(0, to));
   return formatConsistencyProof({ from, path, checkpoint: checkpointOf(to) });
 }
-const openInclusion = (text: string) => openInclusionProof(text, logKey);
+/** The extra data is the entry. */
+const openInclusion = (text: string) => openInclusionProof(text, logKey, (extra) => extra.toString('hex'));
 const openConsistency = (text: string, size: number) => openConsistencyProof(text, headOf(size), logKey);
 
 /** A hash of a proof, 32 bytes in Base64. */
@@ -54,21 +55,21 @@ describe('an inclusion proof', () => {
       [4, 7],
       [7, 20],
     ] as const) {
-      const { entry, ...opened } = await openInclusion(inclusionOf(index, size));
+      const { extra, ...opened } = await openInclusion(inclusionOf(index, size));
       expect(opened).toEqual({
         index,
         checkpoint: { note: expect.any(String), origin: LOG.origin, ...headOf(size) },
       });
-      expect(entry.toString()).toBe(ENTRIES[index]);
+      expect(extra.toString()).toBe(ENTRIES[index]);
     }
   });
 
-  test('may have an entry that is not text', async () => {
-    const extra = Buffer.of(0, 255, 128);
+  test('may have extra data that is not text, of any size', async () => {
+    const extra = Buffer.alloc(100_000, 255);
     const root = leafHash(extra);
     const checkpoint = signCheckpoint({ size: 1, root }, LOG);
     const proof = formatInclusionProof({ index: 0, path: [], checkpoint, extra });
-    expect((await openInclusion(proof)).entry).toEqual(extra);
+    expect((await openInclusion(proof)).extra).toEqual(extra);
   });
 
   const proof = inclusionOf(4, 7);
@@ -83,7 +84,7 @@ describe('an inclusion proof', () => {
     ['of another version', proof.replace('@v1', '@v2'), 'the text is not an inclusion proof'],
     ['with a line before it', `\n${proof}`, 'the text is not an inclusion proof'],
     ['without an index', lines(start as string, extra), 'the text is not a proof'],
-    ['without its entry', lines(start as string, index), 'the proof does not have its entry as extra data'],
+    ['without extra data', lines(start as string, index), 'the proof has no extra data'],
     ['with the entry after the index', lines(start as string, index, extra), 'a hash is not Base64'],
     ['with an entry that is not Base64', proof.replace('extra ', 'extra !'), 'the extra data is not Base64'],
     ['with a leading zero', proof.replace('index 4', 'index 04'), 'the index is not a number'],

@@ -1,22 +1,22 @@
-import { HASH_BYTES, rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
+import { HASH_BYTES, leafHashes, rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
 import { TileWriter } from '../../src/merkle/tileWriter.ts';
 import type { TreeHead } from '../../src/merkle/treeHead.ts';
 
-/** A Merkle tree with its tiles in memory: 32 bytes per entry. */
+/** A Merkle tree with its tiles in memory. Entries are 32 bytes in hexadecimal. */
 export class MemoryTree {
   readonly #writer = new TileWriter();
   readonly #tiles = new Map<string, Buffer>();
 
-  constructor(leaves: Iterable<string> = []) {
-    for (const leaf of leaves) this.append(leaf);
+  constructor(entries: Iterable<string> = []) {
+    for (const entry of entries) this.append(entry);
   }
 
   get size(): number {
     return this.#writer.size;
   }
 
-  append(leaf: string): void {
-    this.#writer.append(leaf, BigInt(this.size) + 1n);
+  append(entry: string): void {
+    this.#writer.append(entry, BigInt(this.size) + 1n);
   }
 
   async head(size = this.size): Promise<TreeHead> {
@@ -26,7 +26,10 @@ export class MemoryTree {
   /** The first hashes of a tile, at most `width`. */
   readonly read = ({ level, index, width }: Tile): Buffer => {
     for (const tile of this.#writer.takeChanged())
-      this.#tiles.set(`${tile.level}/${tile.index}`, tile.hashes);
+      this.#tiles.set(
+        `${tile.level}/${tile.index}`,
+        tile.level === 0 ? leafHashes(tile.hashes) : tile.hashes,
+      );
     return (this.#tiles.get(`${level}/${index}`) ?? Buffer.alloc(0)).subarray(0, width * HASH_BYTES);
   };
 }

@@ -5,7 +5,7 @@ import type { EventLog } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { Follower } from '../../../event-log/src/views/follow.ts';
-import { leafText } from '../../src/entries/leaf.ts';
+import { eventEntry } from '../../src/digest/eventEntry.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 import { MTH } from '../merkle/rfc9162.ts';
 
@@ -31,5 +31,5 @@ export function logIn(dir: string): EventLog {
 
 /** The root by definition, of the first `size` events. */
 export async function rootOf(log: EventLog, size: number): Promise<string> {
-  return MTH((await everything(log)).slice(0, size).map((event) => leafText(event).text));
+  return MTH((await everything(log)).slice(0, size).map((event) => Buffer.from(eventEntry(event), 'hex')));
 }

@@ -16,13 +16,14 @@ import { overFakeServer, startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { LogReplaced } from '../../../event-log/src/eventStore.ts';
+import { LogReplaced, type RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
-import { leafText } from '../../src/entries/leaf.ts';
-import { leafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { rootFromTiles, tileHashes, tileRoot } from '../../src/merkle/tiles.ts';
+import { eventEntry } from '../../src/digest/eventEntry.ts';
+import { entryLeafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
+import { leafHashes, rootFromTiles, tileHashes, tileRoot } from '../../src/merkle/tiles.ts';
+import { TreeTiles } from '../../src/view/treeTiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';
 
@@ -60,7 +61,7 @@ beforeAll(async () => {
   const tree = new MerkleTree();
   const roots = [tree.root()];
   for (const event of events) {
-    tree.append(leafHash(leafText(event).text));
+    tree.append(entryLeafHash(eventEntry(event)));
     roots.push(tree.root());
   }
   Object.assign(original, { dir, roots });
@@ -102,6 +103,31 @@ describe('the Merkle tree of a log', () => {
     expect(() => view.readTile({ level: 0, index: 3, width: 21 })).toThrow(ViewBehind);
   });
 
+  test('has the entries of events, whose hashes are at level 0', async () => {
+    const { view, follower } = followTree(copy());
+    await follower.reached(0n);
+    const events = (await everything(logIn(original.dir))).slice(256, 356);
+    const entries = Buffer.from(events.map(eventEntry).join(''), 'hex');
+    expect(view.readEntries(1, 100)).toEqual(entries);
+    expect(view.entryAt(300)).toBe(eventEntry(events[44] as RecordedEvent));
+    expect(view.readTile({ level: 0, index: 1, width: 100 })).toEqual(leafHashes(entries));
+    expect(() => view.readEntries(3, 21)).toThrow(ViewBehind);
+    expect(() => view.entryAt(EVENTS)).toThrow(ViewBehind);
+  });
+
+  test('keeps the bytes of a tile that was read while it grows into the next one', async () => {
+    const dir = logWith({ events: 250 });
+    const { view, follower } = followTree(dir);
+    await follower.reached(250n);
+    const read = () => [view.readTile({ level: 0, index: 0, width: 250 }), view.readEntries(0, 250)] as const;
+    const before = read();
+    const copies = before.map((bytes) => Buffer.from(bytes));
+    logWith({ dir, events: 20, after: 250 });
+    await follower.reached(270n);
+    expect(before).toEqual(copies);
+    expect(read()).toEqual(copies);
+  });
+
   test('has the positions of the events of its tiles', async () => {
     const server = await startFakeServer();
     const events = writeTo(server, ...Array.from({ length: 300 }, (_, i) => plantOf('alice', i, 'Fern')));
@@ -109,10 +135,31 @@ describe('the Merkle tree of a log', () => {
     const at = (n: number) => events[n]?.position as bigint;
     await follower.reached(at(299));
     expect([view.tileStart(0), view.tileStart(1)]).toEqual([0n, at(255)]);
-    expect([0, 255, 256, 299].map((n) => view.tileIndex(at(n)))).toEqual([0, 0, 1, 1]);
+    for (const n of [0, 255, 256, 299]) {
+      const entry = view.entryAt(n);
+      expect(view.find(entry, at(n))).toBe(n);
+      const other = (n + 256) % 300;
+      const isInTile = Math.floor(other / 256) === Math.floor(n / 256);
+      expect(view.find(entry, at(other))).toBe(isInTile ? n : undefined);
+    }
   });
 
-  test('has all events as leaves, including unknown types, large events, and events without canonical form', async () => {
+  test('finds the tile of a position without a scan of all tiles', () => {
+    using db = new DatabaseSync(treeIn(original.dir), { readOnly: true });
+    const prepared = vi.spyOn(DatabaseSync.prototype, 'prepare');
+    onTestFinished(() => prepared.mockRestore());
+    new TreeTiles(db, BigInt(EVENTS));
+    const queries = prepared.mock.calls.map(([sql]) => sql).filter((sql) => sql.startsWith('SELECT'));
+    prepared.mockRestore();
+    expect(queries.length).toBeGreaterThan(3);
+    for (const sql of queries) {
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql.replaceAll('?', '1')}`).all();
+      const steps = plan.map(({ detail }) => String(detail));
+      expect([sql, steps.filter((step) => /TEMP B-TREE|SCAN tiles(?! USING)/.test(step))]).toEqual([sql, []]);
+    }
+  });
+
+  test('has all events as entries, including unknown types, large events, and events without canonical form', async () => {
     const dir = appendTo(
       tempDir(),
       { stream: 'plant-a/1', id: '1', type: 'PlantRemoved', data: {} },
@@ -132,18 +179,6 @@ describe('the Merkle tree of a log', () => {
     expect(head).toMatchObject({ size, root: await rootOf(logIn(dir), size) });
     expect(logged).toContain(`"from":"${EVENTS}"`);
     expect(logged).not.toContain('rebuilding');
-  });
-
-  test('is resumed from a file of an earlier release, which has no head', async () => {
-    const dir = copy();
-    inTree(dir, 'DROP TABLE head; CREATE TABLE read_to (position INTEGER, event_id TEXT)');
-    logWith({ dir, events: 1, after: EVENTS });
-    for (const expected of [`"from":"${EVENTS}"`, '']) {
-      const { head, logged } = await follow(dir);
-      expect(head).toMatchObject({ size: EVENTS + 1, root: await rootOf(logIn(dir), EVENTS + 1) });
-      expect(logged).toContain(expected);
-      expect(logged).not.toContain('rebuilding');
-    }
   });
 
   test('grows while it is read; what it has not reached is waited for', async () => {
@@ -197,12 +232,13 @@ describe('a Merkle tree is rebuilt', () => {
     ['missing', (dir) => rmSync(treeIn(dir))],
     ['truncated', (dir) => truncateSync(treeIn(dir), 20_000)],
     ['of another version', (dir) => inTree(dir, 'PRAGMA user_version = 99')],
+    ['of version 1, which has leaf hashes', (dir) => inTree(dir, 'PRAGMA user_version = 1')],
     ['of another log', (dir) => inTree(dir, "UPDATE checkpoint SET log_id = 's1'")],
     ['ahead of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 9999')],
     ['at the start of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 0')],
     ['without its last tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 3')],
     ['with a level too many', (dir) => inTree(dir, 'INSERT INTO tiles VALUES (7, 0, zeroblob(32), NULL)')],
-    ['with an altered last leaf', (dir) => inTree(dir, zeroAt(0, 3, 100))],
+    ['with an altered last entry', (dir) => inTree(dir, zeroAt(0, 3, 100))],
     ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],
     ['with another root', (dir) => inTree(dir, "UPDATE head SET root = 'other'")],
     ['with text instead of hashes', (dir) => asText(dir, 'level = 0 AND number = 3')],
@@ -212,8 +248,8 @@ describe('a Merkle tree is rebuilt', () => {
       (dir) => inTree(dir, 'UPDATE tiles SET starts_after = starts_after + 1 WHERE number = 3'),
     ],
     [
-      'with consistent leaves that are not those of the log',
-      (dir) => inTree(dir, `DROP TABLE head; ${zeroAt(0, 3, 100)}`),
+      'with consistent entries that are not those of the log',
+      (dir) => inTree(dir, `DELETE FROM head; ${zeroAt(0, 3, 100)}`),
     ],
   ])('if its file is %s', async ([, damage]) => {
     const dir = copy();
@@ -242,7 +278,7 @@ describe('a Merkle tree is rebuilt', () => {
   test('if its last tile starts where the log has no event', async () => {
     const view = MerkleTreeView.open(treeIn(copy()));
     const readAll = () => Promise.reject(new LogReplaced('there is no event at this position'));
-    expect(await view.mismatch({ readAll } as never)).toBe('its last 20 leaves do not match the log');
+    expect(await view.mismatch({ readAll } as never)).toBe('its last 20 entries do not match the log');
     view.close();
   });
 

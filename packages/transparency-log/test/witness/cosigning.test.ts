@@ -3,8 +3,10 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { leafHash } from '../../src/merkle/merkleTree.ts';
 import { consistencyProofFromTiles } from '../../src/merkle/tiles.ts';
+import type { TreeHead } from '../../src/merkle/treeHead.ts';
 import { readUnverifiedCheckpoint } from '../../src/notes/checkpoint.ts';
-import { CheckpointSigner } from '../../src/signer/checkpointSigner.ts';
+import { signCheckpoint } from '../../src/sign/signCheckpoint.ts';
+import { CheckpointFiles } from '../../src/signer/checkpointFiles.ts';
 import { Cosigning } from '../../src/signer/cosigning.ts';
 import { verifyCosignatures } from '../../src/witness/cosignature.ts';
 import { parsePolicy } from '../../src/witness/policy.ts';
@@ -18,19 +20,21 @@ const NAMES = ['witness.example/w1', 'witness.example/w2', 'witness.example/w3']
 async function cosigned(witnesses: readonly FakeWitness[], { quorum = '2', dataDir = tempDir() } = {}) {
   const tree = new MemoryTree(entries(1).map(leafHash));
   const prove = (from: number, to: number) => consistencyProofFromTiles(from, to, tree.read);
-  const signer = new CheckpointSigner({ origin: ORIGIN, key: KEY, verifierKey: VERIFIER_KEY }, dataDir);
+  const files = new CheckpointFiles(VERIFIER_KEY, dataDir);
   const logger = { info: vi.fn(), warn: vi.fn() };
   const observer = { onCosignature: vi.fn(), onWitnessFailure: vi.fn(), onQuorum: vi.fn() };
-  let head = await tree.head();
+  const sign = (head: TreeHead) => {
+    return { ...head, origin: ORIGIN, note: signCheckpoint(head, { origin: ORIGIN, key: KEY }) };
+  };
+  let newest = sign(await tree.head());
   const policy = parsePolicy(
     witnesses.map(({ setting }) => setting),
     quorum,
   );
   const cosigning = new Cosigning({
     policy,
-    signer,
-    head: () => head,
-    sign: (of) => signer.sign(of, prove),
+    files,
+    newest: () => newest,
     prove,
     logger,
     observer,
@@ -40,12 +44,12 @@ async function cosigned(witnesses: readonly FakeWitness[], { quorum = '2', dataD
   return {
     cosigning,
     dataDir,
-    signer,
+    files,
     logger,
     observer,
     grow: async () => {
-      for (const entry of entries(head.size + 1).slice(-1)) tree.append(leafHash(entry));
-      head = await tree.head();
+      for (const entry of entries(newest.size + 1).slice(-1)) tree.append(leafHash(entry));
+      newest = sign(await tree.head());
     },
     /** The size of the checkpoint that is served, and which witnesses have signed it. */
     served: () => {
@@ -153,8 +157,8 @@ test('cosignatures from before a start are renewed, even if a witness fails firs
 });
 
 test('a failure to save checkpoints is logged once, until a save succeeds', async () => {
-  const { served, signer, logger } = await cosigned(await started(2));
-  const saving = vi.spyOn(signer, 'saveCosigned').mockRejectedValue(new Error('ENOSPC'));
+  const { served, files, logger } = await cosigned(await started(2));
+  const saving = vi.spyOn(files, 'writeCosigned').mockRejectedValue(new Error('ENOSPC'));
   await expect.poll(() => saving.mock.calls.length).toBeGreaterThan(3);
   expect(served()).toBeUndefined();
   expect(logger.warn.mock.calls).toEqual([
@@ -209,9 +213,9 @@ test.each<[string, (file: string, note: string) => void]>([
   const before = await cosigned(witnesses, { quorum: '1' });
   await expect.poll(before.served).toMatchObject({ size: 1, names: ['w1', 'w2'] });
   await before.cosigning.close();
-  const file = `${before.signer.file}.cosigned`;
+  const file = `${before.files.signedFile}.cosigned`;
   expect(existsSync(file)).toBe(true);
-  const note = (await before.signer.cosigned())?.note ?? '';
+  const note = (await before.files.readCosigned())?.note ?? '';
   writeFileSync(file, `${note.split('\n').slice(0, 6).join('\n')}\n`);
   damage(file, note);
   for (const witness of witnesses) witness.respond = (_, response) => void response.destroy();

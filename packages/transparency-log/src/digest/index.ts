@@ -1,0 +1,8 @@
+// Browsers import these modules, too: the audit page replaces Node's `Buffer` and `hash`.
+
+export { cloudEventEntry, cloudEventText, hashedAttributes } from './cloudEventEntry.ts';
+export { type ErasureProblem, ErasureRules } from './erasureRules.ts';
+export { digestOf, entryOf, eventEntry, stubDigest, stubOf } from './eventEntry.ts';
+export { canonicalJson, eventText } from './eventText.ts';
+export { openReceipt, type Receipt } from './openReceipt.ts';
+export { describeEvent, type EventInText, readText } from './readText.ts';

@@ -1,0 +1,23 @@
+import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import type { Checkpoint } from '../notes/checkpoint.ts';
+import { openInclusionProof } from '../notes/proof.ts';
+import type { VerifierKey } from '../notes/signedNote.ts';
+import { type EventInText, readText } from './readText.ts';
+
+/** A verified receipt. `text`: of the event. `names`: the indices of the events that it names as erased, if it is a record. */
+export type Receipt = {
+  index: number;
+  event: EventInText;
+  text: string;
+  checkpoint: Checkpoint;
+  names: readonly number[] | undefined;
+};
+
+/** Verifies an inclusion proof whose extra data is the text of an event. @throws NotVerified */
+export async function openReceipt(proof: string, key: VerifierKey): Promise<Receipt> {
+  const { index, extra, checkpoint } = await openInclusionProof(proof, key, (text) => readText(text).entry);
+  const { event } = readText(extra);
+  const names = event.type === EVENTS_ERASED ? parseRecord(event.data) : undefined;
+  const isRecord = names !== undefined && (names.at(-1) as number) < index;
+  return { index, event, text: extra.toString(), checkpoint, names: isRecord ? names : undefined };
+}

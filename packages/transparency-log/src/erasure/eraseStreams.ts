@@ -1,0 +1,81 @@
+import {
+  type ErasableStore,
+  newEventId,
+  type Position,
+  readToEnd,
+  type Stub,
+} from '@event-sourced/event-log';
+import { EVENTS_ERASED, MAX_NAMED_EVENTS, recordStreams } from '@event-sourced/event-log/erasure';
+import type { NextTurn } from '@event-sourced/event-log/time';
+import type { Follower } from '@event-sourced/event-log/views';
+import { digestOf, entryOf, stubOf } from '../digest/eventEntry.ts';
+import { LogContradictsCheckpoint } from '../signer/contradiction.ts';
+import { caughtUp } from '../view/caughtUp.ts';
+import type { MerkleTreeView } from '../view/treeView.ts';
+
+/** The log contradicts its Merkle tree or its last signed checkpoint: erasing would destroy evidence. Nothing was erased. */
+export class ErasureRefused extends Error {
+  override readonly name = 'ErasureRefused';
+}
+
+type Options = {
+  /** The streams to erase, which start with `start`. */
+  streams: { start: string; has: (stream: string) => boolean };
+  /** The prefix of the streams of stubs and records, without a slash: one that subscriptions deliver. */
+  prefix: string;
+  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
+  /** Resolves if the tree extends the last signed checkpoint. */
+  assertTreeExtends: () => Promise<void>;
+  now: () => Date;
+  nextTurn?: NextTurn | undefined;
+};
+
+/** `records`: the indices of the records in the tree, from 0. */
+export type Erased = { events: number; records: number[] };
+
+/**
+ * Erases all events that the streams have now, and records it, in one transaction. Each event must be the one in the
+ * Merkle tree, which must extend the last signed checkpoint. Resolves when it is durable; see `scrubbing` of the store.
+ * Erase the same streams one after the other.
+ * @throws ErasureRefused; ViewBehind, StoreUnavailable, errors of `assertTreeExtends`; then nothing is erased
+ */
+export async function eraseStreams(store: ErasableStore, options: Options): Promise<Erased> {
+  const { streams, prefix, tree, now } = options;
+  await caughtUp(tree, store);
+  const end = tree.ready.head.position;
+  await options.assertTreeExtends().catch((cause) => {
+    if (!(cause instanceof LogContradictsCheckpoint)) throw cause;
+    throw new ErasureRefused('the log contradicts its last signed checkpoint; nothing was erased', { cause });
+  });
+  const stubs: Stub[] = [];
+  const erased: number[] = [];
+  for await (const { events } of readToEnd(store.forHashing, {
+    prefix: streams.start,
+    nextTurn: options.nextTurn,
+  }))
+    for (const event of events) {
+      const { position, stream, type } = event;
+      if (!streams.has(stream) || position > end) continue; // later events are not of this erasure
+      const index = store.indexOf(position);
+      const digest = digestOf(event);
+      if (tree.ready.entryAt(index) !== entryOf(digest))
+        throw refused(position, 'is not the one in the Merkle tree');
+      if (type === EVENTS_ERASED) throw refused(position, 'is a record of erased events');
+      stubs.push({ position, ...stubOf(digest, prefix) });
+      erased.push(index);
+    }
+  if (erased.length === 0) return { events: 0, records: [] };
+  const records = [];
+  for (let i = 0; i < erased.length; i += MAX_NAMED_EVENTS) {
+    const id = newEventId(now());
+    const data = { erased: erased.slice(i, i + MAX_NAMED_EVENTS) };
+    const metadata = { occurredAt: now().toISOString() };
+    const event = { id, type: EVENTS_ERASED, data, metadata };
+    records.push({ stream: `${recordStreams(prefix)}${id}`, event });
+  }
+  const positions = await store.erase(stubs, records);
+  return { events: erased.length, records: positions.map(store.indexOf) };
+}
+
+const refused = (position: Position, problem: string): ErasureRefused =>
+  new ErasureRefused(`the event at position ${position} ${problem}; nothing was erased: run verify`);

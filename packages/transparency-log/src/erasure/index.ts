@@ -1,0 +1,1 @@
+export { type Erased, ErasureRefused, eraseStreams } from './eraseStreams.ts';
