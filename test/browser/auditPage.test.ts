@@ -890,7 +890,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await becomes(page, '#whole .bad', [expect.stringContaining(text)]);
       await becomes(page, '#whole .hash', [paths]);
     };
-    await shows('The entry of event 2 does not have its hash', 'tile/entries/000.p/2, tile/0/000.p/2');
+    await shows('The entry at index 1 does not have its hash', 'tile/entries/000.p/2, tile/0/000.p/2');
     const hash = expect.stringMatching(/^[\da-f]{64}$/);
     await becomes(page, '#whole dd', [hash, hash]);
     expect(new Set(await texts(page, '#whole dd')).size).toBe(2);

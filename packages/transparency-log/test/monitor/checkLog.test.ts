@@ -275,8 +275,8 @@ describe('an alarm is raised', () => {
     const { message, files } = await alarmOf(log, stateOf(logOf(300).head()));
     expect(message).toMatch(alarm);
     expect(files['received.checkpoint']).toBe(`${await log.checkpoint()}`);
-    const path = message.match(/tile\/\S+|(?<=entry of event )321/)?.[0].replaceAll('/', '-');
-    if (path) expect(Object.keys(files)).toContain(path === '321' ? 'tile-entries-001.p-144' : path);
+    const path = message.match(/tile\/\S+|(?<=entry at index )320/)?.[0].replaceAll('/', '-');
+    if (path) expect(Object.keys(files)).toContain(path === '320' ? 'tile-entries-001.p-144' : path);
   });
 });
 
