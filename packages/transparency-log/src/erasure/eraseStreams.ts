@@ -58,7 +58,8 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
       if (!streams.has(stream) || position > end) continue; // later events are not of this erasure
       const index = store.indexOf(position);
       const digest = digestOf(event);
-      if (tree.ready.entryAt(index) !== entryOf(digest))
+      // An index beyond the tree: events before it are missing.
+      if (index >= tree.ready.head.size || tree.ready.entryAt(index) !== entryOf(digest))
         throw refused(position, 'is not the one in the Merkle tree');
       if (type === EVENTS_ERASED) throw refused(position, 'is a record of erased events');
       stubs.push({ position, ...stubOf(digest, prefix) });

@@ -116,6 +116,14 @@ describe('nothing is erased', () => {
     await expectRefused(log, 'the log contradicts its last signed checkpoint');
   });
 
+  test('if events before it are missing: its index is beyond the tree', async () => {
+    const log = await logOf('bob');
+    const columns = 'type, data, metadata, recorded_at';
+    alterLog(log.dir, `INSERT INTO events SELECT 9, 'x', 'plant-alice/1', 0, ${columns} FROM events`);
+    await log.store.append('plant-bob/9', event('later'), NO_STREAM);
+    await expectRefused(log, 'the event at position 9 is not the one in the Merkle tree');
+  });
+
   test('if one of the events is a record of erased events', async () => {
     const log = await logOf('alice');
     const record = { ...event('x'), type: 'EventsErased', data: { erased: [0] } };
