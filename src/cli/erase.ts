@@ -3,7 +3,12 @@ import { createInterface } from 'node:readline/promises';
 import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import { Follower, type View } from '@event-sourced/event-log/views';
-import { assertExtends, CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
+import {
+  assertExtends,
+  CheckpointFiles,
+  loadExistingLogKey,
+  signedFiles,
+} from '@event-sourced/transparency-log/signer';
 import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import { openViews } from '../../projections/views.ts';
 import type { Config } from '../config.ts';
@@ -68,11 +73,18 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
   await write(output, `erased ${events} events; records: ${records.join(', ') || 'none'}\n`);
 }
 
-/** Without a key of the log, nothing was signed. @throws LogContradictsCheckpoint; Error if a file cannot be used */
+/** The log may have signed nothing. @throws LogContradictsCheckpoint; Error if a file cannot be used, or is of another key */
 async function assertExtendsSigned({ ready }: Follower<MerkleTreeView>, config: Config): Promise<void> {
-  if (!existsSync(config.logKeyFile)) return;
-  const { verifierKey } = loadExistingLogKey(config);
-  const signed = await new CheckpointFiles(verifierKey, config.dataDir).readSigned();
+  const { logKeyFile, dataDir } = config;
+  const files = existsSync(logKeyFile)
+    ? new CheckpointFiles(loadExistingLogKey(config).verifierKey, dataDir)
+    : undefined;
+  const [other] = files ? files.earlierHistories() : signedFiles(dataDir);
+  if (other)
+    throw new Error(
+      `the log has signed ${other} with another LOG_KEY_FILE or LOG_ORIGIN: use that one, or start the service with the new one; nothing was erased.`,
+    );
+  const signed = await files?.readSigned();
   await assertExtends(signed, ready.head, ready.readTile);
 }
 

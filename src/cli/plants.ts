@@ -1,11 +1,18 @@
 import type { Writable } from 'node:stream';
-import { assertInLog, type EventLog, type Position, parsePosition, START } from '@event-sourced/event-log';
-import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import {
+  assertInLog,
+  type EventLog,
+  type Position,
+  parsePosition,
+  readToEnd,
+  START,
+} from '@event-sourced/event-log';
+import { EVENTS_ERASED, parseRecord, recordStreams } from '@event-sourced/event-log/erasure';
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
 import { VIEWS } from '../../projections/views.ts';
-import { parsePlantStream } from '../plants/stream.ts';
+import { PLANT_STREAM_PREFIX, parsePlantStream } from '../plants/stream.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
@@ -39,11 +46,13 @@ export async function plantsCommand({ user, at, table }: Options, context: Conte
   await write(output, ']\n');
 }
 
-/** The number of erased events in the whole log, of any user: the log does not name them. */
+/** The number of events that the service has erased in the whole log, of any user: the log does not name them. */
 async function countErased(log: EventLog, signal: AbortSignal): Promise<number> {
   let count = 0;
-  for await (const { events } of replay(log, parseEventOptions({ type: EVENTS_ERASED }), { signal }))
-    for (const event of events) count += parseRecord(event.data)?.length ?? 0;
+  for await (const { events } of readToEnd(log, { prefix: recordStreams(PLANT_STREAM_PREFIX) })) {
+    signal.throwIfAborted();
+    for (const { type, data } of events) if (type === EVENTS_ERASED) count += parseRecord(data)?.length ?? 0;
+  }
   return count;
 }
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { type Checkpoint, proveConsistency } from '@event-sourced/transparency-log';
 import { issueReceipt } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
-import { CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
+import { assertExtends, CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { merkleTreeFile, SavedTree } from '@event-sourced/transparency-log/view';
 import { plantStream } from '../plants/stream.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
@@ -29,6 +29,7 @@ export async function proveCommand(options: Options, context: Context): Promise<
   using tree = new SavedTree(treeFile);
   if (tree.head.size < signed.size)
     throw new Error('the saved Merkle tree is behind the last checkpoint: start the service.');
+  await assertExtends(signed, tree.head, tree.readTile);
   if (isReceipt)
     return write(
       output,
@@ -53,14 +54,13 @@ async function receipt(
   const log = await useLog(resources, context, { forHashing: true });
   const [event] = await log.readStream(plantStream(user, id), 1);
   if (event?.revision !== 0n) throw new Error(`${JSON.stringify(user)} has no plant ${id}`);
-  const tooEarly = new Error(
-    `the last checkpoint, of ${signed.size} events, does not have the plant yet; retry`,
-  );
-  if (event.position > tree.position) throw tooEarly;
+  const tooEarly = () =>
+    new Error(`the last checkpoint, of ${signed.size} events, does not have the plant yet; retry`);
+  if (event.position > tree.position) throw tooEarly();
   return issueReceipt(event, tree, (index) => {
     const covering = [cosigned, signed].find((one) => one && one.size > index);
     if (covering) return covering;
-    throw tooEarly;
+    throw tooEarly();
   });
 }
 

@@ -222,7 +222,7 @@ describe('only one line with the reason is printed', () => {
       'for a plant whose event was altered',
       (copy) => alterLog(copy, "UPDATE events SET data = '{}' WHERE position = 5"),
       {},
-      /the log no longer has the event at position 5 that is in its Merkle tree/,
+      /the log contradicts its Merkle tree, or its last checkpoint, at position 5: run verify/,
     ],
   ])('%s', async (_, change, env, line) => {
     const DATA_DIR = copied();

@@ -88,7 +88,9 @@ describe.skipIf(!canMount)('a full disk', () => {
 test.skipIf(!canMount)('a full disk does not keep prove from proving what was signed', async () => {
   const { command: service, dir, start, fill } = await smallDiskOfService();
   const server = await start();
-  await server.as('alice').create(1, { name: 'Fern' });
+  const alice = server.as('alice');
+  await alice.create(1, { name: 'Fern' });
+  expect((await alice.request('/proofs/plants?id=1')).status).toBe(200); // signed
   await server.terminate();
   const command = (...args: string[]) => run({ command: [...service, ...args], env: { DATA_DIR: dir } });
   expect(await command('log-key')).toMatchObject({ code: 0 });

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { filesWith } from '@event-sourced/testing/filesWith';
@@ -6,12 +6,12 @@ import { logWith, rowsIn } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { runCli, succeeded, withoutProgress } from '../support/cli.ts';
+import { runCli, succeeded } from '../support/cli.ts';
 import { canMount, smallDisk } from '../support/disk.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { MAIN, NODE, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
-import { client, startService } from '../support/service.ts';
+import { checkpointOf, client, startService, startServiceWithTree } from '../support/service.ts';
 import { hasTerminal, onTerminal } from '../support/terminal.ts';
 
 const USERS = 40;
@@ -35,28 +35,26 @@ const eventsOf = (dir: string, user: string): number =>
   rowsIn(join(dir, 'log.db')).filter(({ stream }) => stream.startsWith(`plant-${user}/`)).length;
 
 describe('an erasure', () => {
-  test('of one user after the other leaves no byte of them in any file, nor in a continued backup', async () => {
+  test('of one user after the other leaves no byte of them in any file; a backup is not continued', async () => {
     const dir = gardenersIn(8_000);
     const copy = join(dir, 'copy.db');
     const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
-    const backUp = async () => {
-      const { code, stdout } = await runCli(['backup', copy], env);
-      expect(code).toBe(0);
-      return stdout.trim();
-    };
-    const root = await backUp();
+    const root = (await runCli(['backup', copy], env)).stdout.trim();
     const service = await startService(env);
     const erased = Array.from({ length: 12 }, (_, i) => i * 3);
     for (const i of erased) {
       const response = await erase(service, gardener(i));
-      expect(await response.json()).toEqual({ events: 200, scrubbed: true });
+      expect(await response.json()).toEqual({ events: 200, records: [expect.any(Number)], scrubbed: true });
     }
     const herbs = erased.flatMap((i) => [i + USERS, i + 40 * USERS].map((id) => `herb ${id}.`));
     const texts = [...erased.map((i) => `${gardener(i)}`), ...herbs];
     expect(filesWith(dir, ...texts)).toEqual(['copy.db']);
     expect(filesWith(dir, gardener(1))).toEqual(expect.arrayContaining(['log.db', 'view.db']));
-    await backUp();
-    expect(filesWith(dir, ...texts)).toEqual([]);
+    expect((await runCli(['backup', copy], env)).stderr).toContain(
+      'the log has erased events that it still has',
+    );
+    rmSync(copy);
+    expect((await runCli(['backup', copy], env)).code).toBe(0);
     await service.close();
     expect(filesWith(dir, ...texts)).toEqual([]);
     const verified = await runCli(['verify', '--expect', root], env);
@@ -73,7 +71,11 @@ describe('an erasure', () => {
     await treeSaved(dir, 800);
     expect((await runCli(['copy-views', copied], env)).code).toBe(0);
     expect(filesWith(copied, user)).toEqual(['view.db']);
-    expect(await (await erase(service, user)).json()).toEqual({ events: 20, scrubbed: true });
+    expect(await (await erase(service, user)).json()).toEqual({
+      events: 20,
+      records: [800],
+      scrubbed: true,
+    });
     await service.close();
     expect((await runCli(['backup', join(copied, 'log.db')], env)).code).toBe(0);
     const second = await startService({ ...env, DATA_DIR: copied });
@@ -86,23 +88,6 @@ describe('an erasure', () => {
     expect(await runCli(['verify'], { ...env, DATA_DIR: copied })).toMatchObject({ code: 0 });
   }, 600_000);
 
-  test('reaches a copy that is continued, and its views', async () => {
-    const [dir, copy] = [gardenersIn(800), tempDir()];
-    const user = gardener(7);
-    const copyLog = async () =>
-      succeeded(withoutProgress(await runCli(['copy', '--from', dir, '--to', copy])));
-    await copyLog();
-    const before = await startService({ DATA_DIR: copy });
-    expect(await before.as(user).list()).toHaveLength(20);
-    await before.close();
-    expect((await runCli(['erase', user, '--yes'], { DATA_DIR: dir })).code).toBe(0);
-    await copyLog();
-    const { as } = await startService({ DATA_DIR: copy });
-    expect(await as(user).list()).toEqual([]);
-    expect(await as(gardener(8)).list()).toHaveLength(20);
-    await vi.waitFor(() => expect(filesWith(copy, user)).toEqual([]), 300_000);
-  }, 300_000);
-
   /** The lifetimes of servers after the request, in milliseconds; the same in every run. */
   const LIFETIMES_MS = fc.sample(fc.noBias(fc.integer({ min: 0, max: 300 })), {
     numRuns: Number(process.env.ERASURE_KILLS ?? 8),
@@ -114,7 +99,7 @@ describe('an erasure', () => {
     async (ms) => {
       const dir = gardenersIn(4_000);
       const user = gardener(7);
-      const env = { DATA_DIR: dir };
+      const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
       const server = await startServer({ env });
       await server.as(user).list(); // the view has caught up
       const erasing = erase(server, user).catch(() => undefined);
@@ -128,7 +113,7 @@ describe('an erasure', () => {
       await vi.waitFor(() => expect(filesWith(dir, user)).toEqual([]), 300_000);
       expect(await service.as(user).list()).toEqual([]);
       await service.close();
-      expect(await runCli(['verify'], { ...env, MERKLE_TREE: 'off' })).toMatchObject({ code: 0 });
+      expect(await runCli(['verify'], env)).toMatchObject({ code: 0 });
     },
     600_000,
   );
@@ -136,7 +121,7 @@ describe('an erasure', () => {
   test('removes the drafts of a verify that was killed, and waits for one that runs', async () => {
     const dir = gardenersIn(300_000);
     const user = gardener(7);
-    const service = await startService({ DATA_DIR: dir });
+    const service = await startService({ DATA_DIR: dir, MERKLE_TREE: 'on' });
     await service.as(user).list();
     const verify = () => start({ command: [NODE, MAIN, 'verify'], env: { DATA_DIR: dir } });
     const hasDraft = (): boolean =>
@@ -148,7 +133,7 @@ describe('an erasure', () => {
     await killed.kill();
     expect(hasDraft()).toBe(true);
     const running = verify();
-    await erase(service, user);
+    expect((await erase(service, user)).status).toBe(200);
     await running.ended;
     await vi.waitFor(() => expect(filesWith(dir, user)).toEqual([]), 300_000);
     expect(readdirSync(dir).filter((name) => name.startsWith('verify-'))).toEqual([]);
@@ -158,7 +143,10 @@ describe('an erasure', () => {
     'on a full disk is 503 and erases nothing; with space, it erases',
     async () => {
       const disk = await smallDisk();
-      const server = await startServer({ command: disk.command, env: { DATA_DIR: disk.dir } });
+      const server = await startServer({
+        command: disk.command,
+        env: { DATA_DIR: disk.dir, MERKLE_TREE: 'on' },
+      });
       const as = client(server.url, disk.visiblePath);
       for (let id = 0; id < 50; id++) await as('alice').create(id, { name: `Fern ${id}` });
       disk.fill();
@@ -168,7 +156,7 @@ describe('an erasure', () => {
       expect(await as('alice').list()).toHaveLength(50);
       disk.free();
       const response = await erase({ as }, 'alice');
-      expect(await response.json()).toEqual({ events: 50, scrubbed: true });
+      expect(await response.json()).toEqual({ events: 50, records: [50], scrubbed: true });
       expect(filesWith(disk.visiblePath, 'alice')).toEqual([]);
     },
     600_000,
@@ -181,13 +169,20 @@ describe('erase', () => {
   test('does the same while the server is stopped', async () => {
     const dir = gardenersIn(400);
     const user = gardener(7);
-    const service = await startService({ DATA_DIR: dir });
-    await service.as(user).list();
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    await checkpointOf(400, service.as('carol', 'audit'));
     expect(await run(dir, user, '--yes')).toMatchObject({ code: 1, stdout: '' }); // it runs
     await service.close();
-    expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 10 events\n');
+    for (const other of [{ LOG_ORIGIN: 'other.example' }, { LOG_KEY_FILE: join(dir, 'none.json') }]) {
+      const refused = await runCli(['erase', user, '--yes'], { DATA_DIR: dir, ...other });
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toContain('with another LOG_KEY_FILE or LOG_ORIGIN');
+    }
+    expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 10 events; records: 400\n');
     expect(filesWith(dir, user)).toEqual([]);
-    expect(succeeded(await run(dir, user, '--yes'))).toBe('erased 0 events\n');
+    const again = await run(dir, user, '--yes');
+    expect(again).toMatchObject({ code: 0, stdout: 'erased 0 events; records: none\n' });
+    expect(again.stderr).toContain(`the user "${user}" has no events`);
   });
 
   test.skipIf(!hasTerminal)('asks on a terminal', async () => {

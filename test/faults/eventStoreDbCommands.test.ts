@@ -15,7 +15,6 @@ describe('one line reports an EventStoreDB', () => {
     'plants --user alice',
     'plants --user alice --at 1',
     'verify',
-    'prove --user alice --id 1',
   ])('that is unavailable: %s', async (command) => {
     stopClock();
     const [ended] = await untilSettled(runCli(command.split(' '), { EVENTSTOREDB_URL: UNAVAILABLE }));

@@ -21,7 +21,7 @@ import { expectRefused, runCli } from '../support/cli.ts';
 import { expectStartFailure } from '../support/disk.ts';
 import { listed, serviceOver } from '../support/eventStoreDbService.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
-import { startService, startServiceWithTree } from '../support/service.ts';
+import { checkpointOf, startService, startServiceWithTree } from '../support/service.ts';
 
 const PLANTS = 20;
 const LOG_FILES = ['log.db', 'log.db-wal', 'log.db-shm'];
@@ -33,7 +33,7 @@ async function stopped(): Promise<string> {
     expect((await as(id % 2 === 0 ? 'alice' : 'bob').create(id, { name: `plant ${id}` })).status).toBe(200);
   await as('alice').list();
   await treeSaved(dir, PLANTS);
-  expect((await as('auditor', 'audit').request('/checkpoint')).status).toBe(200);
+  await checkpointOf(PLANTS, as('auditor', 'audit'));
   await close();
   return dir;
 }

@@ -197,13 +197,13 @@ test.for<[what: string, tampering: Tampering]>([
 
 test.for<[what: string, tampering: Tampering, problem: string]>([
   [
-    'a byte of a leaf of the tree changed',
+    'a byte of an entry of the tree changed',
     ({ tree }) =>
       inFile(
         tree,
         "UPDATE tiles SET hashes = CAST(substr(hashes, 1, 32) || x'0000000000000000' || substr(hashes, 41) AS BLOB) WHERE level = 0",
       ),
-    'position 2: the view merkleTree does not have the leaf of this event',
+    'position 2: the view merkleTree does not have the entry of this event',
   ],
   [
     'a tile of the tree at another position',

@@ -33,9 +33,9 @@ export function auditErrors(noun: string) {
     unknownRecord: entry(40403, 'the log has no record of erased events at this index', {
       message: 'There is no record of erased events at this index.',
     }),
-    eventLost: entry(50002, `the log no longer has the event that created this ${noun}`, {
+    eventLost: entry(50002, 'the log no longer has this event', {
       causes: [LogContradictsTree, StreamDeleted],
-      message: `The log no longer has the event that created this ${noun}. The service has logged it for its operators.`,
+      message: 'The log no longer has this event. The service has logged it for its operators.',
     }),
     viewBehind: entry(50302, `the list of ${noun}s or the Merkle tree is not up to date yet; retry`, {
       causes: [ViewBehind],

@@ -41,7 +41,8 @@ export class PointInTime extends Screen {
       const at = query.get('at');
       const erased = this.#showErased(signal);
       if (user === null) return void (await Promise.all([this.#showUsers(signal), erased]));
-      [this.#changes] = await Promise.all([this.#read(user, signal), erased]);
+      erased.catch(() => {}); // awaited last: it reads the whole log
+      this.#changes = await this.#read(user, signal);
       const times = new Set(this.#changes.map(({ time }) => time).filter(Number.isFinite));
       this.#times = [...times].sort((a, b) => a - b);
       const [first = 0] = this.#times;
@@ -56,6 +57,7 @@ export class PointInTime extends Screen {
       this.showResults();
       this.#show();
       this.refocus();
+      await erased;
     } catch (error) {
       if (signal.aborted) return;
       this.find('.results').hidden = true; // they belong to another question

@@ -5,6 +5,7 @@ import { HttpError, requireScope, tooManyInFlight } from '@event-sourced/http';
 import { formatInclusionProof } from '@event-sourced/transparency-log';
 import { cloudEventText } from '@event-sourced/transparency-log/digest';
 import { issueReceipt, recordAt } from '@event-sourced/transparency-log/entries';
+import { caughtUp } from '@event-sourced/transparency-log/view';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { TreeOptions } from '../audit.ts';
@@ -115,6 +116,7 @@ export function receiptRoutes(app: FastifyInstance, options: TreeOptions): void 
     async ({ user, query: { index } }, reply) => {
       if (!receipts.add(user, reply.raw)) return reply.send();
       await fairQueue.next(user);
+      await caughtUp(tree, log);
       const record = await recordAt(Number(index), tree.ready, log);
       if (!record) throw new HttpError(errors.unknownRecord);
       return reply

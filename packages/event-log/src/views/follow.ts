@@ -119,6 +119,12 @@ export class Follower<V extends View = View> {
     await this.#waiting.until(isReached, this.#notUpToDate, timeoutMs);
   }
 
+  /** Commits now. @throws ViewBehind if that fails, or has failed and is not yet retried */
+  save(): void {
+    if (this.#failedSaves === 0) this.#save();
+    if (this.#failedSaves > 0) throw new ViewBehind(`The ${this.view.title} cannot be saved; retry.`);
+  }
+
   /** Stops following. Applied events may not be committed yet. */
   async stop(): Promise<void> {
     this.#stopping.abort();

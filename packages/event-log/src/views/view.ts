@@ -103,7 +103,8 @@ export abstract class View<State = unknown> {
   /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the last checkpoint is restored */
   save(): void {
     const { position, logId } = this.#file.checkpoint;
-    if (this.progress.position === position && this.progress.logId === logId) return;
+    const isSame = this.progress.position === position && this.progress.logId === logId;
+    if (isSame && !this.#file.isChanging) return;
     this.use((state) => {
       this.#file.begin();
       this.write(state);

@@ -108,6 +108,11 @@ export class ViewFile<State> {
     return this.#opened !== undefined;
   }
 
+  /** Whether a transaction is open. */
+  get isChanging(): boolean {
+    return this.#opened?.db.isTransaction ?? false;
+  }
+
   get state(): State {
     return this.#assertOpen().state;
   }

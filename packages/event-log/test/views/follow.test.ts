@@ -351,9 +351,13 @@ describe('applied events are committed', () => {
     vi.advanceTimersByTime(SAVE_INTERVAL_MS);
     const [at, savedAt] = [BigInt(SAVE_BATCH), SAVE_BATCH];
     expect([follower.saveFailures, view.progress.position, saved()]).toEqual([1, at, savedAt]);
+    expect(() => follower.save()).toThrow(ViewBehind); // the retry waits
     await giveEvents(20_000);
     expect(saved()).toBe(SAVE_BATCH);
     vi.advanceTimersByTime(SAVE_INTERVAL_MS);
     expect(saved()).toBe(SAVE_BATCH + 20_001);
+    await giveEvents(1);
+    follower.save();
+    expect(saved()).toBe(SAVE_BATCH + 20_002);
   });
 });

@@ -32,7 +32,7 @@ export async function checkProof(
     const proof = decodeTextFile(bytes);
     const proven = isInclusionProof(proof)
       ? await checkInclusion(proof, verifierKey, { expected, record })
-      : await checkConsistency(proof, verifierKey, expected);
+      : await checkConsistency(proof, verifierKey, { expected, record });
     return printable(policy ? `${proven}; ${checkCosignatures(proofCheckpoint(proof), policy)}` : proven);
   } catch (error) {
     if (!(error instanceof NotVerified)) throw error;
@@ -53,10 +53,12 @@ async function parseExpected(text: string, key: VerifierKey): Promise<TreeHead> 
   return parseTreeHead(text) ?? openCheckpoint(await readCheckpointFile(text), key);
 }
 
+type Options = { expected: TreeHead | undefined; record: string | undefined };
+
 async function checkInclusion(
   proof: string,
   key: VerifierKey,
-  { expected, record }: { expected: TreeHead | undefined; record: string | undefined },
+  { expected, record }: Options,
 ): Promise<string> {
   const receipt = await openReceipt(proof, key);
   const { index, event, checkpoint, names } = receipt;
@@ -64,6 +66,8 @@ async function checkInclusion(
   if (expected && formatTreeHead(expected) !== head)
     throw new NotVerified(`the proof is for ${head}, not for the expected ${formatTreeHead(expected)}`);
   const log = `the log ${checkpoint.origin} ${head}`;
+  if (names && record !== undefined)
+    throw new NotVerified('--record requires the receipt of an event; this is that of a record');
   if (names) return `record ${index} names ${describeNames(names)} as erased, in ${log}`;
   const proven = `${describeEvent(event)} is at index ${index} of ${log}`;
   return record === undefined ? proven : `${proven}; ${await checkErased(receipt, record, key)}`;
@@ -83,7 +87,12 @@ async function checkErased({ index }: Receipt, file: string, key: VerifierKey): 
   return `record ${record.index} ${does} as erased`;
 }
 
-async function checkConsistency(proof: string, key: VerifierKey, expected?: TreeHead): Promise<string> {
+async function checkConsistency(
+  proof: string,
+  key: VerifierKey,
+  { expected, record }: Options,
+): Promise<string> {
+  if (record !== undefined) throw new NotVerified('--record requires the receipt of an event');
   if (!expected) throw new NotVerified('not an inclusion proof; a consistency proof requires --expect');
   const later = await openConsistencyProof(proof, expected, key);
   return `the log ${later.origin} ${formatTreeHead(expected)} is the beginning of ${formatTreeHead(later)}`;

@@ -26,7 +26,7 @@ export function commandLine(context: Context): Command {
     .description(
       'Verify a proof from standard input, and print what it proves. Requires no access to the log.',
     )
-    .usage('--key VKEY [--expect CHECKPOINT] [--witness VKEY]… < FILE.tlog-proof')
+    .usage('--key VKEY [--expect CHECKPOINT] [--record FILE] [--witness VKEY]… < FILE.tlog-proof')
     .requiredOption('--key <vkey>', "The log's verifier key, as log-key prints it.", once('key'))
     .option(
       '--expect <checkpoint>',

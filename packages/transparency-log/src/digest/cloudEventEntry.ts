@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { EventDigest } from '@event-sourced/event-log/erasure';
 import type { CloudEvent } from '@event-sourced/event-log/replay';
 import { entryOf, eventEntry, stubDigest } from './eventEntry.ts';
-import { canonicalText, formatText, type TextEvent, textContent } from './eventText.ts';
+import { canonicalText, formatText, isRevision, type TextEvent, textContent } from './eventText.ts';
 
 /** The attributes of a CloudEvent that show what the entry covers, besides its data. */
 export function hashedAttributes(
@@ -30,11 +30,13 @@ export function cloudEventText(event: CloudEvent): string {
  * from it. @throws Error if it is not an event of a log
  */
 export function cloudEventEntry(event: CloudEvent): { entry: string; data: unknown; digest?: EventDigest } {
-  const { id, subject: stream, type } = event;
+  const { id, subject: stream, revision, type, metadata } = event;
+  if (![id, stream, type].every((name) => typeof name === 'string') || !isRevision(revision))
+    throw new Error('the line has no event of a log');
   const data = event.dataandmetadata === undefined ? event.data : undefined;
   if (event.erased === undefined)
     return { entry: entryOf({ sha256: hash('sha256', cloudEventText(event)), type }), data };
-  const digest = stubDigest({ id, stream, revision: BigInt(event.revision), type, data, metadata: {} });
+  const digest = stubDigest({ id, stream, revision: BigInt(revision), type, data, metadata: metadata ?? {} });
   if (!digest || entryOf(digest) !== event.erased)
     throw new Error('the line of an erased event is malformed');
   return { entry: event.erased, data, digest };

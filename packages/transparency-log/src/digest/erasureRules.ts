@@ -62,8 +62,7 @@ export class ErasureRules {
   #addStub(index: number, { type }: EventDigest): void {
     this.erased++;
     this.#stubs.add(index);
-    this.unnamed.add(index);
-    if (type !== EVENTS_ERASED) return;
+    if (type !== EVENTS_ERASED) return void this.unnamed.add(index);
     const problem = 'this erased event was a record of erased events';
     this.#problems.push({ kind: 'unrecorded erasure', index, problem });
   }
@@ -77,7 +76,7 @@ export class ErasureRules {
     }
     this.records++;
     for (const name of names) {
-      if (!this.#stubs.has(name)) this.unconfirmed.set(name, index);
+      if (!this.#stubs.has(name) && !this.unconfirmed.has(name)) this.unconfirmed.set(name, index);
       this.unnamed.delete(name);
     }
   }

@@ -27,6 +27,10 @@ export function formatText(
   return 'dataAndMetadata' in content ? combined(names, content) : separate(names, content);
 }
 
+/** Whether a value is a revision in text; one of another program may be negative. */
+export const isRevision = (value: unknown): value is string =>
+  typeof value === 'string' && /^(0|-?[1-9]\d*)$/.test(value);
+
 type Names = Parameters<typeof formatText>[0];
 type Separate = { data: string | undefined; metadata: string | undefined };
 

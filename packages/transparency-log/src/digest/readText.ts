@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { decodeUtf8 } from '../notes/encoding.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { entryOf } from './eventEntry.ts';
-import { canonicalJson } from './eventText.ts';
+import { canonicalJson, isRevision } from './eventText.ts';
 
 /** An event as its text shows it. `dataAndMetadata` replaces data and metadata that have no canonical form. */
 export type EventInText = {
@@ -32,7 +32,11 @@ function parseText(text: string): EventInText | undefined {
       names === undefined ? [others.id, others.stream, others.revision, others.type] : JSON.parse(names);
     const expected = names === undefined ? { id, revision, stream, type } : {};
     const isEvent =
-      [id, stream, revision, type].every((name) => typeof name === 'string') &&
+      [id, stream, type].every((name) => typeof name === 'string') &&
+      isRevision(revision) &&
+      (dataAndMetadata === undefined
+        ? names === undefined
+        : typeof dataAndMetadata === 'string' && data === undefined && metadata === undefined) &&
       canonicalJson(others) === canonicalJson(expected) &&
       (names === undefined || names === JSON.stringify([id, stream, revision, type]));
     return isEvent ? { id, stream, revision, type, data, metadata, dataAndMetadata } : undefined;

@@ -11,7 +11,7 @@ import type { MerkleTreeView } from '../view/treeView.ts';
 export class LogContradictsTree extends Error {
   override readonly name = 'LogContradictsTree';
   constructor(position: Position) {
-    super(`the log no longer has the event at position ${position} that is in its Merkle tree`);
+    super(`the log contradicts its Merkle tree, or its last checkpoint, at position ${position}: run verify`);
   }
 }
 

@@ -43,10 +43,6 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
   const { streams, prefix, tree, now } = options;
   await caughtUp(tree, store);
   const end = tree.ready.head.position;
-  await options.assertTreeExtends().catch((cause) => {
-    if (!(cause instanceof LogContradictsCheckpoint)) throw cause;
-    throw new ErasureRefused('the log contradicts its last signed checkpoint; nothing was erased', { cause });
-  });
   const stubs: Stub[] = [];
   const erased: number[] = [];
   for await (const { events } of readToEnd(store.forHashing, {
@@ -65,6 +61,11 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
       stubs.push({ position, ...stubOf(digest, prefix) });
       erased.push(index);
     }
+  // Last: a tree that was built again meanwhile, from an altered log, does not extend it.
+  await options.assertTreeExtends().catch((cause) => {
+    if (!(cause instanceof LogContradictsCheckpoint)) throw cause;
+    throw new ErasureRefused('the log contradicts its last signed checkpoint; nothing was erased', { cause });
+  });
   if (erased.length === 0) return { events: 0, records: [] };
   const records = [];
   for (let i = 0; i < erased.length; i += MAX_NAMED_EVENTS) {

@@ -92,9 +92,8 @@ export class EventCheck {
   async judge({ checkpoint, tree }: Verified): Promise<number | undefined> {
     await this.#readNamedAgain(tree);
     const unnamed = this.#unnamed;
-    const isNew = unnamed.some(({ due }) => due === undefined);
-    const shown = isNew ? await this.#countShown() : 0;
-    for (const stub of unnamed) stub.due ??= shown;
+    const shown = unnamed.length === 0 ? 0 : await this.#countShown();
+    for (const stub of unnamed) stub.due = Math.min(stub.due ?? shown, shown);
     const isDue = (index: number): boolean => (this.#stubs.get(index)?.due ?? 0) <= checkpoint.size;
     const problems = this.#rules.problems(isDue);
     if (problems.length > 0) throw this.#alarm(problems, checkpoint);
@@ -113,14 +112,16 @@ export class EventCheck {
     for await (const line of this.#client.events({ type: EVENT_ERASED })) {
       const { entry = '', digest } = parseLine(line) ?? {};
       const index = digest && named.get(entryLeafHash(entry));
-      if (digest && index !== undefined) this.#rules.confirm(index, digest);
+      if (!digest || index === undefined) continue;
+      this.#rules.confirm(index, digest);
+      this.#stubs.set(index, { index, entry });
     }
   }
 
   /** The number of events that the log shows now: with a record of each stub that was read before. */
   async #countShown(): Promise<number> {
     let shown = this.index;
-    for await (const _ of this.lines()) shown++;
+    for await (const line of this.lines()) if (parseLine(line)) shown++;
     return shown;
   }
 
@@ -128,7 +129,7 @@ export class EventCheck {
     const [{ kind, index, problem }] = problems as [ErasureProblem];
     const same = problems.filter((other) => other.kind === kind);
     const lines = same.map((other) => {
-      const { entry, due } = this.#stubs.get(other.index) ?? {};
+      const { entry, due = checkpoint.size } = this.#stubs.get(other.index) ?? {};
       return kind === 'false record'
         ? `${other.index} ${other.problem}\n`
         : `${other.index} ${entry} ${due}\n`;

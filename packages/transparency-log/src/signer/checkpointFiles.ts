@@ -9,6 +9,10 @@ export class CheckpointFileUnusable extends Error {
   override readonly name = 'CheckpointFileUnusable';
 }
 
+/** The names of the files of the last signed checkpoints, with any key, in a data directory. */
+export const signedFiles = (dataDir: string): string[] =>
+  readdirSync(dataDir).filter((name) => /^checkpoint-[\da-f]{8}$/.test(name));
+
 /** The files of the last checkpoints with a key and origin, in a data directory. Each method throws CheckpointFileUnusable. */
 export class CheckpointFiles {
   /** The file of the last signed checkpoint. */
@@ -24,9 +28,7 @@ export class CheckpointFiles {
 
   /** The files of other keys or origins, if this one has signed nothing: a new history begins. */
   earlierHistories(): string[] {
-    const files = readdirSync(dirname(this.signedFile)).filter((name) =>
-      /^checkpoint-[\da-f]{8}$/.test(name),
-    );
+    const files = signedFiles(dirname(this.signedFile));
     return files.includes(basename(this.signedFile)) ? [] : files;
   }
 

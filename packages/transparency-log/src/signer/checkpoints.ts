@@ -30,7 +30,7 @@ export type CheckpointObserver = WitnessObserver & {
 };
 
 type Dependencies = {
-  tree: Pick<Follower<MerkleTreeView>, 'notReady' | 'ready' | 'reached' | 'view'>;
+  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached' | 'save' | 'view'>;
   logKey: LogKey;
   /** The directory of the last checkpoint. Another process must not sign there. */
   dataDir: string;
@@ -114,7 +114,6 @@ export class Checkpoints {
   /** Resolves if the tree extends the last signed checkpoint. @throws LogContradictsCheckpoint, CheckpointFileUnusable, ViewBehind */
   async assertTreeExtends(): Promise<void> {
     const { ready } = this.#deps.tree;
-    if (this.#refusal) throw this.#refusal;
     await assertExtends(this.#signed ?? (await this.#files.readSigned()), ready.head, ready.readTile);
   }
 
@@ -126,15 +125,16 @@ export class Checkpoints {
   async #run(): Promise<void> {
     const { tree, intervalMs = INTERVAL_MS } = this.#deps;
     const { signal } = this.#closing;
-    while (!signal.aborted) {
-      await this.#publish().then(
+    const publish = (): Promise<void> =>
+      this.#publish().then(
         () => this.#report(undefined),
         (error) => this.#report(error),
       );
-      const pause = sleep(intervalMs, signal);
-      const wasReady = tree.notReady === undefined;
-      if (!wasReady) await Promise.race([pause, tree.reached(START).catch(() => {})]);
-      if (wasReady || tree.notReady !== undefined) await pause;
+    await publish();
+    await Promise.race([sleep(intervalMs, signal), tree.reached(START).catch(() => {})]);
+    while (!signal.aborted) {
+      await publish();
+      await sleep(intervalMs, signal);
     }
   }
 
@@ -145,7 +145,7 @@ export class Checkpoints {
     const { size, root } = tree.ready.head;
     await this.#assertExtends({ size, root });
     if (size === this.#signed?.size) return;
-    tree.view.save(); // a proof from the file has this checkpoint
+    tree.save(); // a proof from the file has this checkpoint
     const checkpoint = { size, root, origin: logKey.origin, note: signCheckpoint({ size, root }, logKey) };
     await this.#files.writeSigned(checkpoint.note);
     this.#signed = checkpoint;
@@ -175,6 +175,8 @@ export class Checkpoints {
         ? error
         : undefined;
     const isSame = refusal?.name === this.#refusal?.name;
+    if (error && !refusal && !(error instanceof ViewBehind))
+      logger.error({ err: error }, 'publishing a checkpoint failed; retrying');
     if (isSame || (error && !refusal)) return;
     this.#refusal = refusal;
     if (!refusal) {

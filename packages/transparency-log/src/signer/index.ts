@@ -1,4 +1,4 @@
-export { CheckpointFiles, CheckpointFileUnusable } from './checkpointFiles.ts';
+export { CheckpointFiles, CheckpointFileUnusable, signedFiles } from './checkpointFiles.ts';
 export {
   CHECKPOINT_REFUSALS,
   type CheckpointObserver,

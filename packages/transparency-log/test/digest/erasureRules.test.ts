@@ -45,6 +45,10 @@ describe('rule 2', () => {
     expect(problemsOf(EVENT, stub(), record(0, 1))).toEqual([falseRecord(2, notErased(0))]);
   });
 
+  test('of several false records, the first one counts', () => {
+    expect(problemsOf(EVENT, record(0), record(0))).toEqual([falseRecord(1, notErased(0))]);
+  });
+
   test('a record must not name itself, or what follows it', () => {
     for (const names of [[1], [0, 1], [0, 7]])
       expect(problemsOf(stub(), record(...names))).toEqual([

@@ -45,9 +45,19 @@ describe('the text of an event', () => {
     ['with an unknown member', '{"id":"1","note":"","revision":"0","stream":"s","type":"t"}'],
     ['without a type', '{"id":"1","revision":"0","stream":"s"}'],
     ['with a number as its type', '{"id":"1","revision":"0","stream":"s","type":1}'],
+    ['with a revision that is no number', '{"id":"1","revision":"0x1","stream":"s","type":"t"}'],
+    [
+      'with data twice',
+      '{"data":{"erased":[0]},"dataAndMetadata":"[,]","id":"1","revision":"0","stream":"s","type":"t"}',
+    ],
+    [
+      'with data and metadata that are no text',
+      '{"dataAndMetadata":[],"id":"1","revision":"0","stream":"s","type":"t"}',
+    ],
+    ['with names, and no data and metadata', '{"names":"[\\"a\\",\\"b\\",\\"0\\",\\"t\\"]"}'],
     ['with names beside its type', '{"id":"1","names":"[]","revision":"0","stream":"s","type":"t"}'],
-    ['with too few names', '{"dataAndMetadata":"[,]","names":"["a","b","0"]"}'],
-    ['with names in another form', '{"dataAndMetadata":"[,]","names":"["a", "b","0","t"]"}'],
+    ['with too few names', '{"dataAndMetadata":"[,]","names":"[\\"a\\",\\"b\\",\\"0\\"]"}'],
+    ['with names in another form', '{"dataAndMetadata":"[,]","names":"[\\"a\\", \\"b\\",\\"0\\",\\"t\\"]"}'],
     [
       'that is nested too deeply to be compared',
       `{"data":${'['.repeat(9_000)}1e999${']'.repeat(9_000)},"id":"1","revision":"0","stream":"","type":""}`,

@@ -36,14 +36,20 @@ async function logOf(...users: string[]) {
     store,
     signed: { size, root },
     view: () => tree.view,
+    /** As a damaged tile does: the follower builds the tree again, while requests go on. */
+    rebuildNow: async () => {
+      tree.view.discard('damaged');
+      await tree.follower.reached(await store.lastPosition());
+    },
     /** Removes the tree, and builds it again. */
     rebuild: async () => {
       await tree.close();
       rmSync(treeFile);
       tree = await openTree();
     },
-    erase: (user: string) =>
+    erase: (user: string, nextTurn?: () => Promise<void>) =>
       eraseStreams(store, {
+        nextTurn,
         streams: { start: `plant-${user}/`, has: (stream) => stream.startsWith(`plant-${user}/`) },
         prefix: 'plant-',
         tree: tree.follower,
@@ -122,6 +128,14 @@ describe('nothing is erased', () => {
     alterLog(log.dir, `INSERT INTO events SELECT 9, 'x', 'plant-alice/1', 0, ${columns} FROM events`);
     await log.store.append('plant-bob/9', event('later'), NO_STREAM);
     await expectRefused(log, 'the event at position 9 is not the one in the Merkle tree');
+  });
+
+  test('if an event was altered, and the tree is built again while the events are read', async () => {
+    const log = await logOf('alice', 'bob', 'alice');
+    alterLog(log.dir, ALTER);
+    const erasing = log.erase('alice', log.rebuildNow);
+    await expect(erasing).rejects.toThrow('the log contradicts its last signed checkpoint');
+    expect((await everything(log.store)).map(({ type }) => type)).not.toContain('EventErased');
   });
 
   test('if one of the events is a record of erased events', async () => {

@@ -243,6 +243,23 @@ describe('a stub whose record is not signed yet', () => {
     expect((await alarm(log.signing(14), later)).message).toMatch(/^unrecorded erasure: at index 2 of 14 /);
   });
 
+  test('is judged also if the log once showed too many lines, of which only events count', async () => {
+    const log = new FakeEventLog(plants(9)).erase(2);
+    const { events } = log;
+    const padded = (line: string) =>
+      async function* (query: object) {
+        yield* events.call(log, query);
+        for (let i = 0; i < 50; i++) yield line;
+      };
+    log.events = padded('');
+    expect((await alarm(log, NEW_STATE)).message).toMatch(/^unrecorded erasure: at index 2 of 9 /);
+    for await (const first of events.call(log, {})) log.events = padded(first);
+    const { error, last } = await check(log, NEW_STATE, EVENTS);
+    expect(error).toMatchObject({ name: 'NotChecked' });
+    log.events = events;
+    expect((await alarm(log, last)).message).toMatch(/^unrecorded erasure: at index 2 of 9 /);
+  });
+
   test('does not count an invented stub and record after the signed size', async () => {
     const log = new FakeEventLog(plants(9));
     const invented = new FakeEventLog([...plants(9), record(2)]).erase(2);

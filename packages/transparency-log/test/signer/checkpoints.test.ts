@@ -34,7 +34,6 @@ async function checkpointsIn(text: string | undefined, { dir = tempDir(), key = 
   let tree = text === undefined ? undefined : await treeOf(text);
   const discarded: string[] = [];
   const view = {
-    save: () => tree?.save(),
     discard(reason: string) {
       discarded.push(reason);
       return new ViewBehind('The tree is being rebuilt; retry.');
@@ -49,6 +48,7 @@ async function checkpointsIn(text: string | undefined, { dir = tempDir(), key = 
       throw new ViewBehind('The tree is not up to date yet; retry.');
     },
     view,
+    save: () => tree?.save(),
     reached: () => new Promise<void>(() => {}),
   };
   const logger = { info: vi.fn(), warn: vi.fn(), error: vi.fn() };
@@ -74,7 +74,7 @@ async function checkpointsIn(text: string | undefined, { dir = tempDir(), key = 
     return tree;
   };
   return {
-    ...{ dir, file, checkpoints, grow, logger, refusals, discarded },
+    ...{ dir, file, checkpoints, follower, grow, logger, refusals, discarded },
     recorded: () => readFileSync(file, 'utf8'),
     /** The checkpoint that is served, or its error. */
     latest: () => {
@@ -101,6 +101,22 @@ describe('a checkpoint', () => {
     await checkpoints.close();
     const again = await checkpointsIn('abcdefg', { dir });
     await expect.poll(again.latest).toBe(await noteOf('abcdefg'));
+  });
+
+  test('is not published while its tree cannot be saved', async () => {
+    const { latest, grow, follower, refusals, logger } = await checkpointsIn('a');
+    await expect.poll(latest).toBe(await noteOf('a'));
+    const failed = vi.fn(() => {
+      throw new ViewBehind('The tree cannot be saved; retry.');
+    });
+    const { save } = follower;
+    follower.save = failed;
+    await grow('ab');
+    await expect.poll(() => failed.mock.calls.length).toBeGreaterThan(2);
+    expect(latest()).toBe(await noteOf('a'));
+    expect([refusals, logger.error.mock.calls]).toEqual([[], []]);
+    follower.save = save;
+    await expect.poll(latest).toBe(await noteOf('ab'));
   });
 
   test('is served at once after a start, while the tree is not ready', async () => {
