@@ -12,9 +12,9 @@ import { startServer } from '../support/server.ts';
 import { client, startService } from '../support/service.ts';
 
 /** A small disk, on which the service can start. */
-async function smallDiskOfService() {
+async function smallDiskOfService(env: Record<string, string> = {}) {
   const disk = await smallDisk();
-  const options = { command: disk.command, env: { DATA_DIR: disk.dir } };
+  const options = { command: disk.command, env: { DATA_DIR: disk.dir, ...env } };
   return {
     ...disk,
     start: async () => {
@@ -86,13 +86,14 @@ describe.skipIf(!canMount)('a full disk', () => {
 });
 
 test.skipIf(!canMount)('a full disk does not keep prove from proving what was signed', async () => {
-  const { command: service, dir, start, fill } = await smallDiskOfService();
+  const { command: service, dir, start, fill } = await smallDiskOfService({ MERKLE_TREE: 'on' });
   const server = await start();
   const alice = server.as('alice');
   await alice.create(1, { name: 'Fern' });
   expect((await alice.request('/proofs/plants?id=1')).status).toBe(200); // signed
   await server.terminate();
-  const command = (...args: string[]) => run({ command: [...service, ...args], env: { DATA_DIR: dir } });
+  const command = (...args: string[]) =>
+    run({ command: [...service, ...args], env: { DATA_DIR: dir, MERKLE_TREE: 'on' } });
   expect(await command('log-key')).toMatchObject({ code: 0 });
   const prove = () => command('prove', '--user', 'alice', '--id', '1');
   const proof = await prove();

@@ -6,6 +6,7 @@ import { logWith, rowsIn } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
+import { readViewCheckpoint } from '../../packages/event-log/src/views/viewFile.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { canMount, smallDisk } from '../support/disk.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
@@ -69,6 +70,9 @@ describe('an erasure', () => {
     const service = await startService(env);
     await service.as(user).list();
     await treeSaved(dir, 800);
+    await expect
+      .poll(() => readViewCheckpoint(join(dir, 'view.db'))?.position, { timeout: 10_000 })
+      .toBe(800n);
     expect((await runCli(['copy-views', copied], env)).code).toBe(0);
     expect(filesWith(copied, user)).toEqual(['view.db']);
     expect(await (await erase(service, user)).json()).toEqual({

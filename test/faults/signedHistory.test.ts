@@ -183,7 +183,7 @@ describe('a service', () => {
   });
 });
 
-test('while the tree cannot be saved, nothing more is signed: the last checkpoint is served, a receipt is 50302', async () => {
+test('while the tree cannot be saved, nothing more is signed, and the last checkpoint is served', async () => {
   const service = await startServiceWithTree({ DATA_DIR: logWith({ events: 2 }) });
   const { as } = service;
   const { get, request } = auditor(service);
@@ -193,7 +193,6 @@ test('while the tree cannot be saved, nothing more is signed: the last checkpoin
   // Once the tree is saved: simulates a full disk.
   await expect.poll(() => other.exec('BEGIN IMMEDIATE')).toBeUndefined();
   await service.as('bob').create(9, { name: 'Late' });
-  await refusedWith(50302, await as('bob').request('/proofs/plants?id=9'));
   expect(await (await request('/checkpoint')).text()).toMatch(/^urn:plant-store\n2\n/);
   const replay = await request('/events');
   expect(replay.status).toBe(200);
