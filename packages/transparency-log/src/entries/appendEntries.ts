@@ -38,6 +38,6 @@ export async function rootOfLog(log: EventLog, signal: AbortSignal, size?: numbe
 }
 
 /** @throws Error if a tree has fewer events than `size` */
-export function assertHasSize(tree: { size: number }, size = 0): void {
+function assertHasSize(tree: { size: number }, size = 0): void {
   if (size > tree.size) throw new Error(`the log has ${tree.size} events, fewer than ${size}`);
 }

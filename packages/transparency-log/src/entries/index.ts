@@ -1,3 +1,3 @@
-export { appendEntries, assertHasSize, rootOfLog } from './appendEntries.ts';
+export { appendEntries, rootOfLog } from './appendEntries.ts';
 export { issueReceipt, LogContradictsTree, recordAt } from './receipt.ts';
 export { type Verification, verifyLog } from './verify.ts';
