@@ -76,7 +76,11 @@ test('every recipe, applied as it stands, passes types, lint and tests, and work
 
   const DATA_DIR = join(dir, 'data');
   const main = join(dir, 'src/cli/main.ts');
-  const url = await start({ cwd: dir, env: { DATA_DIR }, command: [NODE, main] }).listening();
+  const url = await start({
+    cwd: dir,
+    env: { DATA_DIR, MERKLE_TREE: 'on' },
+    command: [NODE, main],
+  }).listening();
   const as = client(url, DATA_DIR);
   const water = (millilitres: number, user = 'alice') => {
     const headers = { 'content-type': 'application/json' };
