@@ -79,6 +79,17 @@ describe('there is an alarm', () => {
     );
   });
 
+  test('for an erasure without a record, also if lines follow that are no events', async () => {
+    const log = new FakeLog('Fern', 'Moss');
+    log.hide(0);
+    const { lines } = log.source;
+    log.source.lines = async function* (query) {
+      yield* lines(query);
+      for (let i = 0; i < 50; i++) yield '{}';
+    };
+    expect(await alarm(log)).toMatch(/^erasures: unrecorded erasure, index 0/);
+  });
+
   test('for a record of an event that is still there, such as one that names everything', async () => {
     const log = new FakeLog('Fern', 'Moss');
     log.hide(0);

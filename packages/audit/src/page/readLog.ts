@@ -145,7 +145,7 @@ async function extendTree(
 ): Promise<VerifiedTiles> {
   const { head } = tiles;
   let shown = head.size;
-  for await (const _ of source.lines(after(position))) shown++;
+  for await (const text of source.lines(after(position))) if (parseLine(text)) shown++;
   for (let tries = 0; tries < MAX_CHECKPOINTS; tries++) {
     if (tries > 0) await source.pause();
     const newest = await source.newest();

@@ -66,7 +66,7 @@ const MAX_LISTED = 100;
 const LOWEST_POSITION = -(2n ** 63n);
 
 /**
- * Reads the whole log once, in constant memory: computes its root, and finds contradictions to the schemas, the order,
+ * Reads the whole log once, and keeps only the indices of erased events: computes its root, and finds contradictions to the schemas, the order,
  * the views and the expected root. The store keeps the revisions of its streams. @throws StoreUnavailable
  */
 export async function verifyLog(options: Options): Promise<Verification> {
@@ -90,10 +90,9 @@ export async function verifyLog(options: Options): Promise<Verification> {
 
   function check(event: RecordedEvent): void {
     const { position, id, type } = event;
-    const stub = stubDigest(event);
-    const { text, isCanonical } = stub ? STUB : eventText(event);
-    const entry = entryOf(stub ?? { sha256: hash('sha256', text), type });
-    erasures.add(tree.size, isCanonical ? event : { type, data: undefined }, stub);
+    const covered = coveredBy(event);
+    const { entry, stub, isCanonical } = covered;
+    erasures.add(tree.size, covered, stub);
     tree.append(entryLeafHash(entry));
     if (!isCanonical) found.add('it has no canonical form (RFC 8785)', position);
     if (gapless) found.add(gapBefore(position, last), position);
@@ -123,7 +122,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
   if (erasures.unnamed.size > 0) {
     let index = tree.size;
     for await (const { events } of readToEnd(log, { after: last, signal }))
-      for (const event of events) erasures.add(index++, event, stubDigest(event));
+      for (const covered of events.map(coveredBy)) erasures.add(index++, covered, covered.stub);
   }
   await confirmErased(erasures, options);
   for (const { index, problem } of erasures.problems())
@@ -147,6 +146,15 @@ export async function verifyLog(options: Options): Promise<Verification> {
     records: erasures.records,
     ...found.summary(),
   };
+}
+
+/** What the root covers of an event: its entry, the digest in a stub, and only data that has a canonical form. */
+function coveredBy(event: RecordedEvent) {
+  const { type } = event;
+  const stub = stubDigest(event);
+  const { text, isCanonical } = stub ? STUB : eventText(event);
+  const entry = entryOf(stub ?? { sha256: hash('sha256', text), type });
+  return { entry, stub, isCanonical, type, data: isCanonical ? event.data : undefined };
 }
 
 /** Reads again what was read as an event and is named as erased: it may have been erased meanwhile. */

@@ -150,6 +150,30 @@ describe('events that are erased meanwhile', () => {
     expect({ size, erased, problems }).toEqual({ size: 2, erased: 1, problems: [] });
   });
 
+  test.each(['before', 'after'] as const)(
+    'are not recorded by data without a canonical form, %s the end that the log had at the beginning',
+    async (where) => {
+      const { store } = await storeWith('alice', 'bob');
+      const log = store.forHashing;
+      const before = await log.lastPosition();
+      const { stream, event } = recordOf([0], 'plant-');
+      await store.erase(
+        [await stubAt(store, 0)],
+        [{ stream, event: { ...event, metadata: { note: '\ud800' } } }],
+      );
+      let isFirst = where === 'after';
+      const lastPosition = async () => {
+        const end = isFirst ? before : await log.lastPosition();
+        isFirst = false;
+        return end;
+      };
+      const { problems, records } = await verify(store, { log: { ...log, lastPosition } });
+      expect(records).toBe(0);
+      expect(problems).toContainEqual(notNamed(0));
+      expect(problems).toContainEqual({ position: 3n, problem: 'it is malformed, index 2' });
+    },
+  );
+
   /** Verifies a log that shows its first event as it was, and then its stub, or that of another event. */
   async function erasedWhileRead(other?: object) {
     const { dir, store } = await storeWith('alice', 'bob');
