@@ -15,6 +15,7 @@ export async function fakeCluster(): Promise<System & { nodes: readonly FakeEven
   const nodes = [first, second] as const;
   const service = await startInstances(2, { EVENTSTOREDB_URL: url, EVENTSTOREDB_TIMEOUT: '3' });
   const store = await overFakeServer(url);
+  const log = logOf(store);
   let leader: FakeEventStoreDb = first;
   const other = (): FakeEventStoreDb => (leader === first ? second : first);
 
@@ -103,8 +104,8 @@ export async function fakeCluster(): Promise<System & { nodes: readonly FakeEven
     faults,
     async heal() {
       for (const node of nodes) node.clearFailures();
-      await service.upToDate();
+      await service.upToDate((await log.events()).length);
     },
-    ...logOf(store),
+    ...log,
   };
 }

@@ -1,14 +1,12 @@
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect } from 'vitest';
 import type { EventStore, Position } from '../../packages/event-log/src/eventStore.ts';
 import { everything } from '../../packages/event-log/src/testing/contract.ts';
 import { startService } from '../support/service.ts';
+import { verifyCheckpoint } from '../support/tlogVerifier.ts';
 import type { Instance } from './client.ts';
 
-/** A checkpoint has every event that the log had this long ago, in milliseconds. */
-const CHECKPOINT_CACHE_MS = 1_000;
 /** Log lines that no fault explains: a view that is rebuilt, a log that contradicts itself, an unexpected error. */
 const UNEXPECTED =
   /^rebuilding view|^projection (restarts|failed|halted)|^the log contradicts|^response aborted|^uncaught|^unhandled|^the Merkle tree failed/;
@@ -47,17 +45,19 @@ export async function startInstances(count: number, env: Record<string, string>)
   return {
     instances,
     vkey,
-    /** Resolves when every instance responds to each kind of read, and no earlier checkpoint is served. */
-    async upToDate(): Promise<void> {
-      for (const { number, request } of instances)
+    /** Resolves when every instance responds to each kind of read, and has published a checkpoint of so many events. */
+    async upToDate(size: number): Promise<void> {
+      for (const { number, request } of instances) {
+        const read = (path: string) => request('reader', path, { scope: 'audit' });
+        const untilIt = (what: string, it: () => Promise<unknown>) =>
+          expect.poll(it, { interval: 50, message: `${what} of instance ${number}` });
         for (const path of ['/plants', '/checkpoint', '/events'])
-          await expect
-            .poll(async () => (await request('reader', path, { scope: 'audit' })).status, {
-              interval: 50,
-              message: `${path} of instance ${number}`,
-            })
-            .toBe(200);
-      await pause(CHECKPOINT_CACHE_MS);
+          await untilIt(path, async () => (await read(path)).status).toBe(200);
+        await untilIt('the size of /checkpoint', async () => {
+          const checkpoint = await read('/checkpoint');
+          return verifyCheckpoint(await checkpoint.text(), vkey).size;
+        }).toBe(size);
+      }
     },
     unexpectedLines: () =>
       logs
