@@ -1,4 +1,4 @@
-import { canErase, type EventStore } from '@event-sourced/event-log';
+import { canErase, type EventStore, type Logger } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
@@ -25,11 +25,12 @@ type Dependencies = {
   onRefused?: (() => void) | undefined;
   dataDir: string;
   now: () => Date;
-  /** Ends the waiting for readers. */
-  signal: AbortSignal;
+  logger: Pick<Logger, 'warn'>;
 };
 
-const MAX_DELAY_MS = 2_000;
+/** Erasures in this time share a scrub, which rewrites indexes. */
+const SCRUB_DELAY_MS = 100;
+const MAX_RETRY_DELAY_MS = 2_000;
 
 /** Removes what killed commands have left in a data directory; false if others are running. @throws Error */
 export function removeAllDrafts(dataDir: string): boolean {
@@ -38,25 +39,29 @@ export function removeAllDrafts(dataDir: string): boolean {
   return removeDrafts(dataDir);
 }
 
-/** Erases users, one after the other. */
+/** Erases users, one after the other, and removes the bytes of erased events from all files. */
 export class Erasures {
   readonly #deps: Dependencies;
-  #last: Promise<unknown> = Promise.resolve();
-  /** The scrubs that have not ended, and those that have failed. */
-  #unscrubbed = 0;
+  readonly #closing = new AbortController();
+  #erasing: Promise<unknown> = Promise.resolve();
+  #scrubbing: Promise<unknown> = Promise.resolve();
+  /** The next scrub, which has not begun. */
+  #nextScrub: Promise<void> | undefined;
+  /** Whether no file has bytes of erased events. */
+  isScrubbed = false;
 
+  /** Goes on with what earlier processes have erased. */
   constructor(deps: Dependencies) {
     this.#deps = deps;
+    for (const follower of deps.followers) follower.onErasure = () => void this.#scrub();
+    this.#scrub();
   }
 
-  /** Whether no file has bytes of erased events. */
-  get isScrubbed(): boolean {
-    return this.#unscrubbed === 0;
-  }
-
-  /** Goes on with what earlier processes have erased. Call it once, at the start. */
-  resume(): void {
-    if (canErase(this.#deps.store)) this.#scrub();
+  /** Ends after the step of a scrub; the next start goes on with it. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#erasing;
+    await this.#scrubbing;
   }
 
   /**
@@ -65,8 +70,8 @@ export class Erasures {
    * ErasureNeedsTree, ErasureRefused, ViewBehind, StoreUnavailable; then nothing is erased
    */
   erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {
-    const erasure = this.#last.then(() => this.#erase(user, nextTurn));
-    this.#last = erasure.catch(() => {});
+    const erasure = this.#erasing.then(() => this.#erase(user, nextTurn));
+    this.#erasing = erasure.catch(() => {});
     return erasure;
   }
 
@@ -84,32 +89,52 @@ export class Erasures {
     }
   }
 
+  /** Scrubs all files, after a scrub that has begun. */
   #scrub(): Promise<void> {
-    this.#unscrubbed++;
-    const scrubbed = this.#scrubFiles();
-    scrubbed.then(
-      () => this.#unscrubbed--,
-      () => {}, // the files are not scrubbed
-    );
-    return scrubbed;
+    this.isScrubbed = false;
+    this.#nextScrub ??= this.#scrubbing
+      .then(() => sleep(SCRUB_DELAY_MS, this.#closing.signal))
+      .then(() => {
+        this.#nextScrub = undefined;
+        return this.#scrubFiles();
+      });
+    this.#scrubbing = this.#nextScrub.catch(() => {});
+    return this.#nextScrub;
   }
 
+  /** Repeats steps until every file is scrubbed, except those of halted views. @throws Error if a view has halted */
   async #scrubFiles(): Promise<void> {
-    const { store, dataDir, signal } = this.#deps;
-    const end = await store.lastPosition();
-    const reaching = Promise.allSettled(this.#deps.followers.map((follower) => follower.reached(end)));
-    const reached = await unlessAborted(reaching, signal);
-    const followers = this.#deps.followers.filter((_, i) => reached?.[i]?.status === 'fulfilled');
+    const { followers, logger } = this.#deps;
+    const { signal } = this.#closing;
     for (let attempts = 1; ; attempts++) {
       signal.throwIfAborted();
-      const scrubbing = [store.scrubbing, ...followers.map((follower) => follower.scrubbing)];
-      await unlessAborted(Promise.all(scrubbing), signal);
-      // Drafts that are still in use may be of processes that began before the erasure.
-      const isScrubbed = store.scrubbing === undefined && followers.every(({ view }) => !view.isUnscrubbed);
-      if (isScrubbed && removeAllDrafts(dataDir)) break;
-      await sleep(backOff(attempts, MAX_DELAY_MS), signal);
+      const isDone = await this.#step().catch((error: Error) => {
+        logger.warn({ reason: error.message }, 'scrubbing failed; retrying');
+        return false;
+      });
+      if (isDone) break;
+      await sleep(backOff(attempts, MAX_RETRY_DELAY_MS), signal);
     }
-    const halted = this.#deps.followers.find((follower) => !followers.includes(follower));
+    const halted = followers.find((follower) => follower.isHalted);
     if (halted) throw new Error(`${halted.notReady}; SKIP_EVENTS skips the event`);
+    this.isScrubbed = this.#nextScrub === undefined;
+  }
+
+  /** Drafts that are still in use may be of processes that began before an erasure. */
+  async #step(): Promise<boolean> {
+    const { store, followers, dataDir } = this.#deps;
+    const views = followers.map((follower) => this.#scrubView(follower));
+    const steps = [store.scrub?.() ?? true, ...views];
+    await Promise.allSettled(steps); // only one step of a file runs at a time
+    const isDone = (await Promise.all(steps)).every((it) => it);
+    return isDone && removeAllDrafts(dataDir);
+  }
+
+  /** Waits until the view has applied every erasure. */
+  async #scrubView(follower: Follower): Promise<boolean> {
+    const end = this.#deps.store.lastPosition();
+    const reaching = end.then((position) => follower.reached(position)).then(() => true);
+    const isReached = await unlessAborted(reaching, this.#closing.signal).catch(() => false);
+    return isReached ? follower.scrub() : follower.isHalted;
   }
 }

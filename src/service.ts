@@ -120,8 +120,6 @@ export async function startService(
     logger.info(`metrics at ${metricsUrl}`);
   }
 
-  const closing = new AbortController();
-  resources.defer(() => closing.abort());
   const erasures = new Erasures({
     store,
     followers: all,
@@ -132,9 +130,9 @@ export async function startService(
     onRefused: metrics?.onErasureRefused,
     dataDir: config.dataDir,
     now,
-    signal: closing.signal,
+    logger,
   });
-  erasures.resume();
+  resources.defer(() => erasures.close());
   const app = await buildApp({
     ...config,
     store,

@@ -60,8 +60,10 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
     tree: { tree, assertTreeExtends },
     dataDir,
     now,
-    signal,
+    logger,
   });
+  resources.defer(() => erasures.close());
+  signal.addEventListener('abort', () => erasures.close());
   const { events, records, scrubbed } = await erasures.erase(user);
   await scrubbed.catch(({ message }: Error) => {
     throw new Error(`erased ${events} events, but files may have bytes of erased events: ${message}`);

@@ -12,6 +12,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
+import { SILENT } from '../../packages/event-log/src/logger.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { Erasures } from '../../src/erasures.ts';
 import { runCli, startCli, succeeded } from '../support/cli.ts';
@@ -381,17 +382,16 @@ describe('POST /erasures', () => {
     expect(await erasing.ended).toMatchObject({ code: null, stdout: '' });
   });
 
-  test('waits for the scrub of the log when a view has halted', async () => {
-    const scrubbing = Promise.withResolvers<void>();
+  test('waits for the scrub of the log when a view has halted, and shares a scrub', async () => {
+    const scrubbing = Promise.withResolvers<boolean>();
     const lastPosition = async () => START;
     const readAll = async () => ({ events: [], position: START, isEnd: true });
+    const scrub = vi.fn(() => scrubbing.promise);
     const store = { erase: async () => [], forHashing: { lastPosition, readAll }, logId: async () => 'm' };
-    const fakeStore: object = { ...store, lastPosition, scrubbing: scrubbing.promise };
-    const view = { isUnscrubbed: true };
     const reached = () => Promise.reject(new ViewBehind('unavailable'));
-    const follower = { view, reached, notReady: 'plantsByUser has halted' };
+    const follower = { reached, isHalted: true, notReady: 'plantsByUser has halted' };
     const erasures = new Erasures({
-      store: fakeStore as EventStore,
+      store: { ...store, lastPosition, scrub } as unknown as EventStore,
       followers: [follower as unknown as Follower],
       tree: {
         tree: { reached: async () => {}, ready: { head: { position: START } } } as never,
@@ -399,16 +399,21 @@ describe('POST /erasures', () => {
       },
       dataDir: tempDir(),
       now: () => new Date(),
-      signal: new AbortController().signal,
+      logger: SILENT,
     });
-    const { scrubbed } = await erasures.erase('alice');
+    const erased = await Promise.all(['alice', 'bob'].map((user) => erasures.erase(user)));
+    const all = Promise.allSettled(erased.map(({ scrubbed }) => scrubbed));
     let isSettled = false;
-    scrubbed.catch(() => {}).finally(() => (isSettled = true));
+    all.finally(() => (isSettled = true));
+    await vi.waitFor(() => expect(scrub).toHaveBeenCalledOnce());
     for (let i = 0; i < 10; i++) await nextTurn();
     expect(isSettled).toBe(false);
-    Object.assign(fakeStore, { scrubbing: undefined });
-    scrubbing.resolve();
-    await expect(scrubbed).rejects.toThrow('plantsByUser has halted; SKIP_EVENTS skips the event');
+    scrubbing.resolve(true);
+    const reason = new Error('plantsByUser has halted; SKIP_EVENTS skips the event');
+    expect(await all).toEqual([
+      { status: 'rejected', reason },
+      { status: 'rejected', reason },
+    ]);
     expect(erasures.isScrubbed).toBe(false);
   });
 

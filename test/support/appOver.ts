@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import type { EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { SILENT } from '../../packages/event-log/src/logger.ts';
 import type { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrites.ts';
 import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
@@ -44,8 +45,6 @@ function openEmptyViews(): Views {
   return views;
 }
 
-const NEVER = new AbortController().signal;
-
 /** The HTTP API over a fake store, and its logs. */
 export async function appOver(
   fakeStore: Partial<EventStore>,
@@ -67,12 +66,14 @@ export async function appOver(
   const followers = Object.values(views).map(
     (view) => ({ view, ready: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
   );
+  const erasures = new Erasures({ store, followers, dataDir: '', now: () => new Date(0), logger: SILENT });
+  onTestFinished(() => erasures.close());
   const app = await buildApp({
     store: { ...store, forHashing },
     views,
     readYourWrites: new ReadYourWrites(followers),
     followers,
-    erasures: new Erasures({ store, followers, dataDir: '', now: () => new Date(0), signal: NEVER }),
+    erasures,
     verifyToken: (token) => claimsOf(token),
     corsOrigins: [],
     pages: false,

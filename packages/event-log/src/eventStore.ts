@@ -141,12 +141,16 @@ export type EventStore = EventLog & {
     records: readonly { stream: string; event: NewEvent }[],
   ): Promise<Position[]>;
 
-  /** Pending while files may have bytes of erased events, for example while a reader holds old pages; then undefined. */
-  readonly scrubbing?: Promise<void> | undefined;
+  /**
+   * A step of removing the bytes of erased events from the files. False if another step must follow: a reader may need old
+   * pages. Call it at every start, too. @throws Error, such as of a full disk
+   */
+  scrub?(): Promise<boolean>;
 };
 
 /** A store that can erase. */
-export type ErasableStore = EventStore & Required<Pick<EventStore, 'erase' | 'indexOf' | 'positionOf'>>;
+export type ErasableStore = EventStore &
+  Required<Pick<EventStore, 'erase' | 'scrub' | 'indexOf' | 'positionOf'>>;
 
 export const canErase = (store: EventStore): store is ErasableStore => store.erase !== undefined;
 

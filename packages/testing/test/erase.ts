@@ -15,6 +15,7 @@ import {
   recordStreams,
   stubStream,
 } from '@event-sourced/event-log/erasure';
+import { expect } from 'vitest';
 
 /** The store of the embedded log. */
 export function erasable(store: EventStore): ErasableStore {
@@ -58,3 +59,7 @@ export async function eraseIn(
   );
   return events.length;
 }
+
+/** Resolves when the files of a store or a view have no bytes of erased events. */
+export const scrubbed = (files: { scrub(): Promise<boolean> }): Promise<void> =>
+  expect.poll(() => files.scrub()).toBe(true);

@@ -12,7 +12,6 @@ import {
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import { backOff, sleep } from '../time/sleep.ts';
 import type { StubRow } from './overwrite.ts';
 import {
   type AppendBatch,
@@ -25,10 +24,6 @@ import {
 
 /** The number of appends in a message to the writer thread; fewer at the end of an event loop turn. */
 const BATCH_SIZE = 16;
-/** Further erasures in this time share the scrub, which rewrites the indexes. */
-const SCRUB_DELAY_MS = 100;
-/** Readers may need old pages for a long time. */
-const MAX_SCRUB_DELAY_MS = 2_000;
 
 type Requested = { request: AppendRequest; event: NewEvent };
 
@@ -63,17 +58,13 @@ type Options = {
  */
 export class AppendQueue {
   readonly #options: Options;
-  /** Pending while the log may have bytes of erased events. */
-  scrubbing: Promise<void> | undefined;
-  readonly #thread: Thread<WriterOperations, boolean, CommitReply>;
+  readonly #thread: Thread<WriterOperations, undefined, CommitReply>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
   /** Handed to the writer thread, not yet resolved or rejected, in order. */
   #committing: Append[] = [];
   /** Handed to the writer thread, in order. */
   readonly #erasing: PendingErasure[] = [];
-  #erasures = 0;
-  readonly #closing = new AbortController();
   #checkpoint = Promise.resolve();
   /** Why appends are rejected; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
@@ -91,9 +82,8 @@ export class AppendQueue {
 
   static async start(options: Options): Promise<AppendQueue> {
     const queue = new AppendQueue(options);
-    const isUnscrubbed = await queue.#thread.started;
+    await queue.#thread.started;
     queue.#isStarted = true;
-    if (isUnscrubbed) queue.#scrub();
     return queue;
   }
 
@@ -111,8 +101,8 @@ export class AppendQueue {
   }
 
   /**
-   * Replaces events with stubs and appends the records, in one transaction; then the scrub starts. Resolves with the
-   * positions of the records. @throws StoreUnavailable
+   * Replaces events with stubs and appends the records, in one transaction. Resolves with the positions of the records.
+   * @throws StoreUnavailable
    */
   erase(stubs: StubRow[], records: readonly Requested[]): Promise<Position[]> {
     if (this.#closed) throw this.#closed;
@@ -128,8 +118,6 @@ export class AppendQueue {
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
-    this.#closing.abort();
-    await this.scrubbing; // the next start continues it
     await this.#checkpoint; // a running checkpoint would block that of the writer
     await this.#thread.close();
   }
@@ -178,39 +166,18 @@ export class AppendQueue {
     const { records, resolve } = this.#erasing.shift() as PendingErasure;
     if (positions.length > 0)
       this.#options.onCommit(positions.map((at, i) => toEvent(records[i] as Requested, at)));
-    this.#scrub();
     resolve(positions);
   }
 
-  /** Removes the bytes of erased events: at the next step, if a scrub is running. */
-  #scrub(): void {
-    this.#erasures++;
-    this.scrubbing ??= this.#runScrub().finally(() => {
-      this.scrubbing = undefined;
-    });
-  }
-
-  async #runScrub(): Promise<void> {
-    const { signal } = this.#closing;
-    let seen = -1;
-    let scrubbed = -1;
-    for (let failures = 0; scrubbed !== this.#erasures && !signal.aborted; ) {
-      if (seen !== this.#erasures) {
-        seen = this.#erasures;
-        await sleep(SCRUB_DELAY_MS, signal);
-      } else if (await this.#scrubStep()) scrubbed = seen;
-      else if (failures++ > 0) await sleep(backOff(failures, MAX_SCRUB_DELAY_MS), signal);
-    }
-  }
-
-  /** Returns whether the log is scrubbed. Errors that end all appends are replies of their own. */
-  async #scrubStep(): Promise<boolean> {
+  /**
+   * A step of removing the bytes of erased events; false if another one must follow. @throws Error; errors that end all
+   * appends are replies of their own
+   */
+  async scrub(): Promise<boolean> {
     const { file, checkpointer } = this.#options;
-    try {
-      if (await this.#thread.call('scrub', undefined)) return true;
-      await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
-    } catch {} // the disk is full, or the thread has ended
-    return false;
+    const isScrubbed = await this.#thread.call('scrub', undefined);
+    if (!isScrubbed) await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
+    return isScrubbed;
   }
 
   #handleCommit(results: AppendResult[], seconds: number): void {

@@ -1,16 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { fileIdentity } from '../disk/fileIdentity.ts';
-import { hasSqliteCode, SQLITE, truncateWal } from '../disk/sqlite.ts';
+import { hasSqliteCode, readHeader, SQLITE, truncateWal } from '../disk/sqlite.ts';
 import { EVENT_ERASED } from '../erasure/erasure.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
-import {
-  isUnscrubbed,
-  keepFromEarlierPrograms,
-  overwriteEvents,
-  rewritePages,
-  setScrubbed,
-} from './overwrite.ts';
+import { keepFromEarlierPrograms, overwriteEvents, rewritePages, setScrubbed } from './overwrite.ts';
 import {
   type AppendBatch,
   type AppendResult,
@@ -84,6 +78,7 @@ class LogWriter {
 
   /** A step of the scrub; false if another step must follow. The first one may take seconds per million events. */
   scrub(): boolean {
+    if (!readHeader(this.#db).isUnscrubbed) return true;
     if (this.#ended !== undefined) throw new Error(this.#ended);
     if (!this.#isRewritten) {
       rewritePages(this.#db);
@@ -196,7 +191,7 @@ db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits
 const writer = new LogWriter(db, file);
 let waiting: AppendBatch[] = [];
 
-const sendEvent = serve<WriterOperations, boolean, CommitReply>(
+const sendEvent = serve<WriterOperations, undefined, CommitReply>(
   {
     commit(batch) {
       // Batches that arrive in the same turn share a transaction.
@@ -220,7 +215,7 @@ const sendEvent = serve<WriterOperations, boolean, CommitReply>(
       send(writer.close());
     },
   },
-  isUnscrubbed(db),
+  undefined,
 );
 setInterval(() => send(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
 

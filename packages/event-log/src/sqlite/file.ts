@@ -9,8 +9,6 @@ const APPLICATION_ID = 0x504c6f67;
 const VERSION = 1;
 /** The version of a log with stubs: earlier programs, which would hash them like events, do not open it. */
 export const HAS_STUBS = 4;
-/** The version of a log with stubs that may still have bytes of the erased events. */
-export const NOT_SCRUBBED = 5;
 /** The versions of a log with stubs that hold leaf hashes: no entry can be computed from these. */
 const HAS_FORMER_STUBS = [2, 3];
 
@@ -171,8 +169,8 @@ export function assertIsLog(db: DatabaseSync): void {
   if (applicationId !== APPLICATION_ID) throw new Error('it is a SQLite file, but not an event log');
   if (HAS_FORMER_STUBS.includes(version))
     throw new Error('version 1 of this program has erased events in it, and only version 1 can read them');
-  if (version > NOT_SCRUBBED)
-    throw new Error(`it has format version ${version}; this program supports up to ${NOT_SCRUBBED}`);
+  if (version > HAS_STUBS)
+    throw new Error(`it has format version ${version}; this program supports up to ${HAS_STUBS}`);
 }
 
 function create(db: DatabaseSync): void {

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { readHeader } from '../disk/sqlite.ts';
+import { readHeader, writeVersion } from '../disk/sqlite.ts';
 import { EVENT_ERASED } from '../erasure/erasure.ts';
 import type { Position } from '../eventStore.ts';
-import { HAS_STUBS, NEVER_UPDATED, NOT_SCRUBBED } from './file.ts';
+import { HAS_STUBS, NEVER_UPDATED } from './file.ts';
 
 /** A stub: position, ID, stream, type, and data and metadata as JSON text. */
 export type StubRow = [Position, string, string, string, string, string];
@@ -35,22 +35,20 @@ export function overwriteEvents(db: DatabaseSync, stubs: readonly StubRow[]): vo
   db.exec('DROP TRIGGER main.events_are_never_updated');
   for (const [position] of stubs) blank.run(position);
   for (const [position, ...columns] of stubs) write.run(...columns, position);
-  db.exec(`${NEVER_UPDATED}; PRAGMA main.user_version = ${NOT_SCRUBBED}`);
+  db.exec(NEVER_UPDATED);
+  writeVersion(db, { version: HAS_STUBS, isUnscrubbed: true });
   for (const stream of streams)
     if (isLeft.get(stream)) throw new Error('a stream to erase has got another event; erase it again');
 }
 
 /** Call it in the transaction that appends a stub. */
 export function keepFromEarlierPrograms(db: DatabaseSync): void {
-  if (readHeader(db).version < HAS_STUBS) db.exec(`PRAGMA main.user_version = ${HAS_STUBS}`);
+  if (readHeader(db).version < HAS_STUBS) setScrubbed(db);
 }
-
-/** Whether the file may have bytes of erased events. */
-export const isUnscrubbed = (db: DatabaseSync): boolean => readHeader(db).version === NOT_SCRUBBED;
 
 /** Call it when no file has bytes of erased events: the pages are rewritten, and no write-ahead log has the old ones. */
 export function setScrubbed(db: DatabaseSync): void {
-  db.exec(`PRAGMA main.user_version = ${HAS_STUBS}`);
+  writeVersion(db, { version: HAS_STUBS, isUnscrubbed: false });
 }
 
 /**

@@ -6,10 +6,9 @@ import type { StubRow } from './overwrite.ts';
 // The protocol between the embedded log and its writer thread.
 
 /**
- * When the thread has started, it has opened the log, and reports whether the log must be scrubbed. It sends a CommitReply
- * after each transaction.
+ * When the thread has started, it has opened the log. It sends a CommitReply after each transaction.
  * `checkpoint`: another thread has run the checkpoint that was due; events appended in the meantime remain.
- * `scrub`: the next step of removing bytes of erased events; false if another step must follow, after a checkpoint.
+ * `scrub`: the next step of removing bytes of erased events; true if the log has none, false if another step must follow.
  */
 export type WriterOperations = {
   commit: (batch: AppendBatch) => void;

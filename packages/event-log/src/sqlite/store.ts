@@ -132,9 +132,7 @@ async function open(options: Options): Promise<EventStore> {
       });
       return queue.erase(rows, appended);
     },
-    get scrubbing() {
-      return queue.scrubbing;
-    },
+    scrub: () => queue.scrub(),
   };
 }
 

@@ -89,15 +89,9 @@ export abstract class View<State = unknown> {
     });
   }
 
-  /** Whether the file may have bytes of erased events. */
-  get isUnscrubbed(): boolean {
-    return this.#file.isUnscrubbed;
-  }
-
-  /** Commits, and removes bytes of erased events. Repeat it while `isUnscrubbed`: readers may delay it. @throws Error */
-  async scrub(): Promise<void> {
-    this.save();
-    await this.#file.scrub();
+  /** Removes bytes of erased events, after a `save`. False if it must be repeated: a reader needs them. @throws Error */
+  scrub(): Promise<boolean> {
+    return this.#file.scrub();
   }
 
   /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the last checkpoint is restored */

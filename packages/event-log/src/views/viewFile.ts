@@ -12,6 +12,7 @@ import {
   prepareArrays,
   readHeader,
   SQLITE,
+  writeVersion,
 } from '../disk/sqlite.ts';
 import { type Position, START } from '../eventStore.ts';
 
@@ -122,10 +123,7 @@ export class ViewFile<State> {
     return this.#scrubbing ?? this.#longWal;
   }
 
-  /**
-   * Deletes the rows of erased events, unless they are kept, in the open transaction. Until the file is scrubbed, it has the
-   * negative version, also after a restart.
-   */
+  /** Deletes the rows of erased events, unless they are kept, in the open transaction. */
   erase(positions: readonly Position[]): void {
     const { db } = this.#assertOpen();
     const { table, version, onErasure } = this.#definition;
@@ -133,14 +131,18 @@ export class ViewFile<State> {
       const remove = db.prepare(`DELETE FROM ${table} WHERE position = ?`);
       for (const position of positions) remove.run(position);
     }
-    db.exec(`PRAGMA user_version = -${version}`);
+    writeVersion(db, { version, isUnscrubbed: true });
     this.isUnscrubbed = true;
     this.#isRewritten = false;
   }
 
-  /** Removes these bytes after a commit, on the thread of the checkpointer. Readers may delay it. @throws Error */
-  async scrub(): Promise<void> {
+  /**
+   * Removes these bytes between two transactions, on the thread of the checkpointer. False if a reader needs them.
+   * @throws Error
+   */
+  async scrub(): Promise<boolean> {
     const { db } = this.#assertOpen();
+    if (!this.isUnscrubbed) return true;
     const file = this.#path;
     // The row of the checkpoint never shrinks, so each one overwrites the one before: no other page had an ID.
     const isRewritten = this.#isRewritten || this.#definition.onErasure === 'keep';
@@ -154,11 +156,12 @@ export class ViewFile<State> {
     );
     try {
       const isDone = await scrubbing;
-      if (this.#opened?.db !== db) return; // the file was replaced
+      if (this.#opened?.db !== db) return false; // the file was replaced
       this.#isRewritten = true;
-      if (!isDone) return;
-      db.exec(`PRAGMA user_version = ${this.#definition.version}`);
+      if (!isDone) return false;
+      writeVersion(db, { version: this.#definition.version, isUnscrubbed: false });
       this.isUnscrubbed = false;
+      return true;
     } finally {
       this.#scrubbing = undefined;
     }
@@ -187,7 +190,7 @@ export class ViewFile<State> {
   rollback(): void {
     const opened = this.#assertOpen();
     if (opened.db.isTransaction) opened.db.exec('ROLLBACK');
-    this.isUnscrubbed = readHeader(opened.db).version < 0;
+    this.isUnscrubbed = readHeader(opened.db).isUnscrubbed;
     this.#opened = { ...opened, state: this.#load(opened.db, this.checkpoint) };
   }
 
@@ -225,7 +228,7 @@ export class ViewFile<State> {
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#definition);
     assertIsView(db, this.#definition);
     this.checkpoint = readCheckpoint(db);
-    this.isUnscrubbed = readHeader(db).version < 0;
+    this.isUnscrubbed = readHeader(db).isUnscrubbed;
     this.#isRewritten = false;
     db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // its header may make it read-only
     const moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
@@ -263,8 +266,7 @@ function create(db: DatabaseSync, { applicationId, version, schema }: ViewDefini
 function assertIsView(db: DatabaseSync, definition: ViewDefinition): void {
   const { applicationId, version } = readHeader(db);
   if (applicationId !== definition.applicationId) throw new DamagedFile('the file is not this view');
-  // A negative version is that of a file that is not scrubbed.
-  if (Math.abs(version) !== definition.version)
+  if (version !== definition.version)
     throw new DamagedFile(`it has version ${version}, not ${definition.version}`);
 }
 

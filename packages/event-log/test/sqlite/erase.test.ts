@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { stopClock, untilSettled } from '@event-sourced/testing/clock';
-import { erasable, eraseIn, stubFor } from '@event-sourced/testing/erase';
+import { erasable, eraseIn, scrubbed, stubFor } from '@event-sourced/testing/erase';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { appendTo, type EventToStore, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { isStub } from '../../src/erasure/erasure.ts';
 import {
   type ErasableStore,
@@ -20,7 +19,6 @@ import { checkLogFile } from '../../src/sqlite/integrity.ts';
 import { LogBackup } from '../../src/sqlite/logBackup.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
 import { event, everything } from '../../src/testing/contract.ts';
-import { Thread } from '../../src/threads/thread.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -84,7 +82,7 @@ describe('erasing streams', () => {
       .filter(({ stream }) => erased.some((user) => stream.startsWith(`list-${user}/`)))
       .map(({ id }) => id);
     for (const user of erased) expect(await erase(store, user)).toBe(30);
-    await store.scrubbing;
+    await scrubbed(store);
     for (const user of erased) {
       expect(filesWith(dir, `list-${user}/`)).toEqual([]);
       expect(filesWith(dir, `herb of ${user}.`)).toEqual([]);
@@ -101,7 +99,7 @@ describe('erasing streams', () => {
     const has = (stream: string): boolean => erased.some((name) => stream.startsWith(`plant-${name}/`));
     const events = await eraseIn(store, 'plant-', has);
     expect(events).toBeGreaterThan(20_000);
-    await store.scrubbing;
+    await scrubbed(store);
     expect(filesWith(dir, ...erased)).toEqual([]);
     expect(filesWith(dir, 'gardener0004')).toEqual(['log.db']);
   }, 300_000);
@@ -121,7 +119,7 @@ describe('erasing streams', () => {
     await append(store, 'bob', 1);
     expect(await erase(store, 'alice')).toBe(0);
     expect(await everything(store)).toHaveLength(1);
-    expect(store.scrubbing).toBeUndefined();
+    expect(await store.scrub()).toBe(true);
   });
 
   test('with several records delivers all of them to subscribers', async () => {
@@ -165,7 +163,7 @@ describe('erasing streams', () => {
     await append(store, 'alice', 3);
     await append(store, 'bob', 3);
     await erase(store, 'alice');
-    await store.scrubbing;
+    await scrubbed(store);
     await using resources = new AsyncDisposableStack();
     const found = await checkLogFile(join(dir, 'log.db'), { signal: NEVER, resources });
     expect(found).toEqual({ problems: [], notices: [] });
@@ -209,24 +207,19 @@ describe('erasing streams', () => {
     await append(store, 'alice', 1);
     expect(version()).toEqual({ user_version: 1 });
     await erase(store, 'alice');
-    await store.scrubbing;
+    await scrubbed(store);
     expect(version()).toEqual({ user_version: 4 });
   });
 });
 
 describe('the scrub', () => {
-  test('is shared by erasures that follow each other', async () => {
+  test('takes two steps for any number of erasures: the pages, then the write-ahead log', async () => {
     const { dir, store } = await openStore();
     const users = Array.from({ length: 10 }, (_, i) => `gardener${i}`);
     for (const user of users) await append(store, user, 3);
-    const call = vi.spyOn(Thread.prototype, 'call');
-    onTestFinished(() => call.mockRestore());
-    stopClock();
     for (const user of users) await erase(store, user);
-    await untilSettled(Promise.resolve(store.scrubbing));
+    expect([await store.scrub(), await store.scrub(), await store.scrub()]).toEqual([false, true, true]);
     expect(filesWith(dir, 'gardener')).toEqual([]);
-    const steps = call.mock.calls.filter(([operation]) => (operation as string) === 'scrub');
-    expect(steps).toHaveLength(2); // the pages, then the write-ahead log
   });
 
   test('waits for a reader that needs old pages, while appends go on', async () => {
@@ -237,9 +230,10 @@ describe('the scrub', () => {
     await erase(store, 'alice');
     await append(store, 'bob', 1);
     expect(filesWith(dir, 'alice')).not.toEqual([]);
-    expect(store.scrubbing).toBeInstanceOf(Promise);
+    expect(await store.scrub()).toBe(false);
+    expect(await store.scrub()).toBe(false);
     reader.exec('COMMIT');
-    await store.scrubbing;
+    await scrubbed(store);
     expect(filesWith(dir, 'alice')).toEqual([]);
   });
 
@@ -253,9 +247,9 @@ describe('the scrub', () => {
     reader.close();
     expect(filesWith(dir, 'alice')).not.toEqual([]);
     const { store: next } = await openStore(dir);
-    await next.scrubbing;
+    await scrubbed(next);
     expect(filesWith(dir, 'alice')).toEqual([]);
-    expect(next.scrubbing).toBeUndefined();
+    expect(await next.scrub()).toBe(true);
   });
 
   test('clears the first page of a log that was written without secure_delete', async () => {
@@ -272,7 +266,7 @@ describe('the scrub', () => {
     }
     const { store: next } = await openStore(dir);
     expect(await erase(next, 'alice')).toBe(18);
-    await next.scrubbing;
+    await scrubbed(next);
     expect(filesWith(dir, 'list-alice')).toEqual([]);
   });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { stopClock } from '@event-sourced/testing/clock';
-import { erasable, eraseIn, recordOf, stubFor } from '@event-sourced/testing/erase';
+import { erasable, eraseIn, recordOf, scrubbed, stubFor } from '@event-sourced/testing/erase';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { logWith } from '@event-sourced/testing/logs';
 import { openIn } from '@event-sourced/testing/stores';
@@ -69,7 +69,7 @@ describe('after an erasure', () => {
       await caughtUp(follower, store);
       expect(view.titlesOf('alice')).toEqual([]);
       expect(view.titlesOf('bob')).toHaveLength(300);
-      await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 300_000);
+      await scrubbed(follower);
       expect(viewFilesWith(dir, 'alice')).toEqual([]);
       expect(viewFilesWith(dir, 'bob')).not.toEqual([]);
       expect(follower.rebuilds).toBe(0);
@@ -96,7 +96,7 @@ describe('after an erasure', () => {
     expect(viewFilesWith(dir, ...ids)).not.toEqual([]);
     await erase(store, 'carol');
     await caughtUp(follower, store);
-    await vi.waitFor(() => expect(view.isUnscrubbed).toBe(false), 300_000);
+    await scrubbed(follower);
     expect(scrub).toHaveBeenCalled();
     expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toEqual([]);
     expect(viewFilesWith(dir, ...ids)).toEqual([]);
@@ -136,7 +136,7 @@ describe('after an erasure', () => {
     await caughtUp(next.follower, store);
     expect(next.follower.rebuilds).toBe(0);
     expect(next.view.titlesOf('bob')).toEqual([]);
-    await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 300_000);
+    await scrubbed(next.follower);
     expect(viewFilesWith(dir, 'bob')).toEqual([]);
   });
 
@@ -150,14 +150,14 @@ describe('after an erasure', () => {
     reader.exec('BEGIN; SELECT * FROM items');
     await erase(store, 'alice');
     await caughtUp(follower, store);
-    expect(follower.scrubbing).toBeInstanceOf(Promise);
+    expect(await follower.scrub()).toBe(false);
     expect(follower.view.titlesOf('bob')).toHaveLength(3); // reads go on
     await close();
     expect(viewFilesWith(dir, 'alice')).not.toEqual([]);
     reader.close();
     const next = followIn(dir, store, DELETE_ROWS);
     await caughtUp(next.follower, store);
-    await vi.waitFor(() => expect(next.view.isUnscrubbed).toBe(false), 300_000);
+    await scrubbed(next.follower);
     expect(viewFilesWith(dir, 'alice')).toEqual([]);
     expect(next.follower.rebuilds).toBe(0);
   });
@@ -173,7 +173,7 @@ describe('after an erasure', () => {
     stopClock(); // nothing is retried
     await erase(store, 'alice');
     await caughtUp(follower, store);
-    expect(view.isUnscrubbed).toBe(true);
+    expect(await follower.scrub()).toBe(false);
     while (view.pause) await nextTurn();
     const saved = vi.spyOn(view, 'save');
     const data = { list: 'carol', id: '1', title: 'Fern' };
@@ -203,7 +203,7 @@ describe('after an erasure', () => {
     const has = (stream: string): boolean => erased.some((list) => stream.startsWith(`plant-${list}/`));
     await eraseIn(store, 'plant-', has);
     await caughtUp(follower, store);
-    await vi.waitFor(() => expect(follower.view.isUnscrubbed).toBe(false), 300_000);
+    await scrubbed(follower);
     expect(viewFilesWith(dir, ...erased)).toEqual([]);
     expect(viewFilesWith(dir, 'list0004')).not.toEqual([]);
     expect(follower.rebuilds).toBe(0);
@@ -218,7 +218,7 @@ describe('after an erasure', () => {
     await caughtUp(follower, store);
     await erase(store, 'alice', 100);
     await caughtUp(follower, store);
-    await vi.waitFor(() => expect(view.isUnscrubbed).toBe(false), 300_000);
+    await scrubbed(follower);
     expect(view.titlesOf('alice')).toEqual([]);
     expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toHaveLength(1);
   });

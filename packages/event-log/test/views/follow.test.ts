@@ -8,8 +8,9 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM, START } from '../../src/eventStore.ts';
-import { Follower, type Progress, SAVE_BATCH, SAVE_INTERVAL_MS } from '../../src/views/follow.ts';
+import { Follower, type Progress } from '../../src/views/follow.ts';
 import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
+import { SAVE_BATCH, SAVE_INTERVAL_MS } from '../../src/views/saver.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
 import { failNextCommit, item, ToDoLists } from './toDoLists.ts';
 
