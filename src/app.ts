@@ -13,7 +13,6 @@ import {
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
 import type { FastifyBaseLogger } from 'fastify';
-import type { Views } from '../projections/views.ts';
 import type { Config } from './config.ts';
 import { erasureRoutes } from './erasureRoutes.ts';
 import type { Erasures } from './erasures.ts';
@@ -24,6 +23,7 @@ import { entityType } from './plants/entityType.ts';
 import { EXAMPLES } from './plants/examples.ts';
 import { isUser } from './plants/user.ts';
 import { AUDIT_SCOPE, ERASE_SCOPE, MONITOR_SCOPE } from './tokens.ts';
+import type { Views } from './views.ts';
 
 const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
 const GUIDE = new URL('../docs/guide.md', import.meta.url);
@@ -34,7 +34,7 @@ export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
     store: EventStore;
     views: Views;
     readYourWrites: ReadYourWrites;
-    /** One for each view: /health/ready requires all of them. */
+    /** Of the views that /health/ready requires. */
     followers: readonly Follower[];
     erasures: Erasures;
     verifyToken: VerifyToken;

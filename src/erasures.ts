@@ -3,9 +3,9 @@ import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
 import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
-import { type MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../projections/views.ts';
+import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
+import { viewFiles } from './views.ts';
 
 /** The event store cannot overwrite events. */
 export class CannotErase extends Error {
@@ -34,8 +34,7 @@ const MAX_RETRY_DELAY_MS = 2_000;
 
 /** Removes what killed commands have left in a data directory; false if others are running. @throws Error */
 export function removeAllDrafts(dataDir: string): boolean {
-  const files = Object.values(VIEWS).map(({ file }) => file(dataDir));
-  for (const file of [...files, merkleTreeFile(dataDir)]) removeViewDraft(file);
+  for (const file of viewFiles(dataDir)) removeViewDraft(file);
   return removeDrafts(dataDir);
 }
 
@@ -50,10 +49,13 @@ export class Erasures {
   /** Whether no file has bytes of erased events. */
   isScrubbed = false;
 
-  /** Goes on with what earlier processes have erased. */
   constructor(deps: Dependencies) {
     this.#deps = deps;
     for (const follower of deps.followers) follower.onErasure = () => void this.#scrub();
+  }
+
+  /** Goes on with what earlier processes have erased. Call it once, at the start. */
+  resume(): void {
     this.#scrub();
   }
 

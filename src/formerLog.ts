@@ -3,8 +3,7 @@ import { basename, join } from 'node:path';
 import { START } from '@event-sourced/event-log';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
 import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
-import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../projections/views.ts';
+import { viewFiles } from './views.ts';
 
 // An empty log must not replace a lost one: it would empty the views and reuse positions.
 
@@ -13,11 +12,12 @@ const isCheckpoint = (file: string): boolean => /^checkpoint-[\da-f]{8}$/.test(b
 /** Lists the views and signed checkpoints in a data directory, without opening them. */
 export function filesBesideLog(dataDir: string): string[] {
   if (!existsSync(dataDir)) return [];
-  const views = [...Object.values(VIEWS).map(({ file }) => file(dataDir)), merkleTreeFile(dataDir)];
   const signed = readdirSync(dataDir)
     .filter(isCheckpoint)
     .map((name) => join(dataDir, name));
-  return [...views, ...signed].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile());
+  return [...viewFiles(dataDir), ...signed].filter((file) =>
+    statSync(file, { throwIfNoEntry: false })?.isFile(),
+  );
 }
 
 /**

@@ -8,10 +8,10 @@ import type { Metrics } from '@event-sourced/http/metrics';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
 import type { PageQuery, PlantPage } from '../projections/plantsByUser.ts';
-import type { Views } from '../projections/views.ts';
 import { API_ERRORS, MAX_LISTS_IN_FLIGHT } from './errors.ts';
 import { createPlant, PlantIdTaken } from './plants/createPlant.ts';
 import { isInt64 } from './plants/stream.ts';
+import type { Views } from './views.ts';
 
 export const Plant = Type.Object(
   { name: Type.String(), tag: Type.Optional(Type.String()) },

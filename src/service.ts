@@ -1,10 +1,9 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { auditMetrics, type Transparency } from '@event-sourced/audit';
-import { type EventLog, newEventId, START } from '@event-sourced/event-log';
+import { newEventId, START } from '@event-sourced/event-log';
 import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
 import { freeAddress } from '@event-sourced/event-log/process';
-import { Follower, type Progress, ReadYourWrites, type View } from '@event-sourced/event-log/views';
+import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import {
   CheckpointFiles,
@@ -12,21 +11,16 @@ import {
   type LogKey,
   loadLogKey,
 } from '@event-sourced/transparency-log/signer';
-import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
 import type { FastifyBaseLogger } from 'fastify';
-import { openViews } from '../projections/views.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { Erasures, removeAllDrafts } from './erasures.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
+import { followViews } from './views.ts';
 
-/** Between pieces of the Merkle tree, while a view catches up. */
-const TREE_PAUSE_MS = 20;
 const ADDRESS = 'PORT and HOST';
 const METRICS_ADDRESS = 'METRICS_PORT and METRICS_HOST';
-
-type FollowerOptions = Omit<Partial<ConstructorParameters<typeof Follower>[0]>, 'view'>;
 
 export type Service = {
   url: string;
@@ -75,31 +69,8 @@ export async function startService(
   if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
 
-  function follow<V extends View>(view: V, log: EventLog, options: FollowerOptions): Follower<V> {
-    const follower = new Follower({
-      store: log,
-      view,
-      logger,
-      onProgress: trackProgress(view.name),
-      ...options,
-    });
-    resources.defer(() => follower.stop());
-    return follower;
-  }
-
-  const views = openViews(config.dataDir, resources, checkpointer);
-  const followers = Object.values(views).map((view) => follow(view, store, { skip: config.skipEvents }));
-  const treeFile = merkleTreeFile(config.dataDir);
-  const openTree = () => resources.adopt(MerkleTreeView.open(treeFile, checkpointer), (view) => view.close());
-  /** The views in VIEWS catch up before the Merkle tree. EventStoreDB's events are read once for all views. */
-  const beforePiece = async () => {
-    await nextTurn();
-    const isCatchingUp = followers.some(({ notReady }) => notReady !== undefined);
-    if (isCatchingUp && !config.eventStoreDb) await sleep(TREE_PAUSE_MS);
-  };
-  const tree =
-    logKey && follow(openTree(), store.forHashing, { keepMismatchAs: `${treeFile}.mismatch`, beforePiece });
-  const all = tree ? [...followers, tree] : followers;
+  const context = { logger, resources, checkpointer, trackProgress };
+  const { views, tree, awaited, all } = followViews(store, config, context);
 
   const observer = metrics && auditMetrics(metrics, tree);
   let transparency: Transparency | undefined;
@@ -133,12 +104,13 @@ export async function startService(
     logger,
   });
   resources.defer(() => erasures.close());
+  erasures.resume();
   const app = await buildApp({
     ...config,
     store,
     views,
-    readYourWrites: new ReadYourWrites(followers),
-    followers,
+    readYourWrites: new ReadYourWrites(awaited),
+    followers: awaited,
     erasures,
     transparency,
     verifyToken,

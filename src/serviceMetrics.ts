@@ -4,9 +4,8 @@ import { logFile } from '@event-sourced/event-log/disk';
 import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
-import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../projections/views.ts';
 import type { Config } from './config.ts';
+import { viewFiles } from './views.ts';
 
 type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   store: EventStore;
@@ -101,8 +100,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
     this.#buildInfo.set({ version, node: process.version, log }, 1);
-    const views = Object.values(VIEWS).map(({ file }) => file);
-    const files = [logFile, ...views, merkleTreeFile].map((file) => file(dataDir));
+    const files = [logFile(dataDir), ...viewFiles(dataDir)];
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
 
     return async () => {

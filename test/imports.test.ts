@@ -43,7 +43,7 @@ const ALLOWED = [
   ['projections/x.ts', '../src/plants/events.ts'],
   ['src/cli/x.ts', '../config.ts'],
   ['src/cli/x.ts', '../plants/events.ts'],
-  ['src/cli/x.ts', '../../projections/views.ts'],
+  ['src/cli/x.ts', '../views.ts'],
   ['src/x.ts', './plants/events.ts'],
 ] as const;
 

@@ -6,7 +6,8 @@ import { lockDraft, logFile, moveToNew } from '@event-sourced/event-log/disk';
 import { copyDatabase, LogBackup } from '@event-sourced/event-log/sqlite';
 import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/transparency-log';
 import { appendEntries } from '@event-sourced/transparency-log/entries';
-import { merkleTreeFile, readSavedHead } from '@event-sourced/transparency-log/view';
+import { readSavedHead } from '@event-sourced/transparency-log/view';
+import { VIEWS } from '../views.ts';
 import { type Context, useLog, write } from './context.ts';
 
 /**
@@ -24,7 +25,9 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { forHashing: true });
   // Before the copy, which then has every event of the saved tree.
-  const saved = config.merkleTree ? await readSavedHead(merkleTreeFile(config.dataDir), log) : EMPTY_TREE;
+  const saved = config.merkleTree
+    ? await readSavedHead(VIEWS.merkleTree.file(config.dataDir), log)
+    : EMPTY_TREE;
   const source = logFile(config.dataDir);
   let head: TreeHead;
   if (existsSync(file)) {

@@ -3,8 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fsyncPath, lockDraft, unlockDraft } from '@event-sourced/event-log/disk';
 import { copyDatabase } from '@event-sourced/event-log/sqlite';
-import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../../projections/views.ts';
+import { VIEWS } from '../views.ts';
 import type { Context } from './context.ts';
 
 /**
@@ -14,8 +13,8 @@ import type { Context } from './context.ts';
 export async function copyViewsCommand(path: string, { config, print, signal }: Context): Promise<void> {
   const dir = resolve(path); // SQLite would read some names as a URI
   if (existsSync(dir)) throw new Error(`${dir} already exists.`);
-  const views = Object.values(VIEWS).map(({ file }) => file(config.dataDir));
-  const files = config.merkleTree ? [...views, merkleTreeFile(config.dataDir)] : views;
+  const views = Object.values(VIEWS).filter(({ isOn }) => isOn(config));
+  const files = views.map(({ file }) => file(config.dataDir));
   const draft = `${dir}.${randomUUID()}.partial`;
   mkdirSync(draft, { mode: 0o700 });
   const lock = lockDraft(draft);

@@ -1,20 +1,19 @@
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
-import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
-import { Follower, type View } from '@event-sourced/event-log/views';
+import type { Follower } from '@event-sourced/event-log/views';
 import {
   assertExtends,
   CheckpointFiles,
   loadExistingLogKey,
   signedFiles,
 } from '@event-sourced/transparency-log/signer';
-import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { openViews } from '../../projections/views.ts';
+import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import type { Config } from '../config.ts';
 import { Erasures } from '../erasures.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { openStore } from '../stores.ts';
+import { followViews } from '../views.ts';
 import { type Context, loggerTo, write } from './context.ts';
 
 type Options = { yes?: true };
@@ -36,28 +35,13 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
   const now = () => new Date();
   const store = await openStore(config, { logger, now, onFatal });
   resources.defer(() => store.close());
-  const follow = <V extends View>(view: V, log: EventLog, options: object): Follower<V> => {
-    const follower = new Follower({ store: log, view, logger, ...options });
-    resources.defer(() => follower.stop());
-    return follower;
-  };
-  const { skipEvents: skip } = config;
-  const followers: Follower[] = Object.values(openViews(dataDir, resources)).map((view) =>
-    follow(view, store, { skip }),
-  );
-  const treeFile = merkleTreeFile(dataDir);
-  const hasTreeFile = config.merkleTree || existsSync(treeFile);
-  const view = resources.adopt(MerkleTreeView.open(hasTreeFile ? treeFile : ':memory:'), (one) =>
-    one.close(),
-  );
-  const tree = follow(view, store.forHashing, { keepMismatchAs: `${treeFile}.mismatch` });
-  await tree.reached(await store.lastPosition()); // it may have to be built
-  const assertTreeExtends = () => assertExtendsSigned(tree, config);
-  const all = [...followers, tree];
+  // The tree is built if it is switched off.
+  const { tree, all } = followViews(store, { ...config, merkleTree: true }, { logger, resources });
+  await tree?.reached(await store.lastPosition());
   const erasures = new Erasures({
     store,
     followers: all,
-    tree: { tree, assertTreeExtends },
+    tree: tree && { tree, assertTreeExtends: () => assertExtendsSigned(tree, config) },
     dataDir,
     now,
     logger,

@@ -11,8 +11,8 @@ import { EVENTS_ERASED, parseRecord, recordStreams } from '@event-sourced/event-
 import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { isRfc3339 } from '@event-sourced/event-log/time';
 import { printable } from '@event-sourced/transparency-log';
-import { VIEWS } from '../../projections/views.ts';
 import { PLANT_STREAM_PREFIX, parsePlantStream } from '../plants/stream.ts';
+import { VIEWS } from '../views.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 

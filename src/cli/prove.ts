@@ -3,8 +3,9 @@ import { type Checkpoint, proveConsistency } from '@event-sourced/transparency-l
 import { issueReceipt } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { assertExtends, CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
-import { merkleTreeFile, SavedTree } from '@event-sourced/transparency-log/view';
+import { SavedTree } from '@event-sourced/transparency-log/view';
 import { plantStream } from '../plants/stream.ts';
+import { VIEWS } from '../views.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
@@ -24,7 +25,7 @@ export async function proveCommand(options: Options, context: Context): Promise<
     throw new Error('requires either --user and --id, or --from.');
   const files = new CheckpointFiles(loadExistingLogKey(config).verifierKey, config.dataDir);
   const signed = await files.readSigned();
-  const treeFile = merkleTreeFile(config.dataDir);
+  const treeFile = VIEWS.merkleTree.file(config.dataDir);
   if (!signed || !existsSync(treeFile)) throw new Error('no checkpoint is signed yet: start the service.');
   using tree = new SavedTree(treeFile);
   if (tree.head.size < signed.size)

@@ -3,9 +3,8 @@ import type { EventLog } from '@event-sourced/event-log';
 import { lockDataDir, logFile } from '@event-sourced/event-log/disk';
 import type { View } from '@event-sourced/event-log/views';
 import { rebuildView } from '@event-sourced/event-log/views';
-import { MerkleTreeView, merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../../projections/views.ts';
 import { openStore } from '../stores.ts';
+import { VIEWS } from '../views.ts';
 import { type Context, loggerTo } from './context.ts';
 import { commandProgress } from './progress.ts';
 
@@ -20,11 +19,10 @@ export async function rebuildCommand(context: Context): Promise<void> {
   resources.use(lockDataDir(dataDir));
   const store = await openStore(config, { logger: loggerTo(print), now: () => new Date(), onFatal });
   resources.defer(() => store.close());
-  for (const [name, { file, open }] of Object.entries(VIEWS))
-    await rebuild({ name, file: file(dataDir), open }, store, context);
-  if (!config.merkleTree) return;
-  const open = (draft: string) => MerkleTreeView.open(draft);
-  await rebuild({ name: 'merkleTree', file: merkleTreeFile(dataDir), open }, store.forHashing, context);
+  for (const [name, { file, open, isOn, isForHashing }] of Object.entries(VIEWS)) {
+    const log = isForHashing ? store.forHashing : store;
+    if (isOn(config)) await rebuild({ name, file: file(dataDir), open }, log, context);
+  }
 }
 
 async function rebuild({ name, ...view }: Rebuilt, log: EventLog, context: Context): Promise<void> {

@@ -4,9 +4,8 @@ import type { Problem } from '@event-sourced/event-log/views';
 import { formatTreeHead, parseTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
-import { merkleTreeFile } from '@event-sourced/transparency-log/view';
-import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
+import { VIEWS } from '../views.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';
@@ -16,7 +15,11 @@ type Options = { expect?: string; json?: true };
 /** Reads the whole log, and prints its Merkle root and its problems. @throws Error if it has problems */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
   const { config, output, print, onTerminal, signal } = context;
-  const { dataDir, eventStoreDb, skipEvents: skip, merkleTree } = config;
+  const { dataDir, eventStoreDb, skipEvents: skip } = config;
+  // The file of a view that is off may be outdated.
+  const views = Object.entries(VIEWS).flatMap(([name, { file, open, isOn }]) =>
+    isOn(config) ? [{ name, file: file(dataDir), open }] : [],
+  );
   const expect =
     options.expect === undefined
       ? undefined
@@ -29,12 +32,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     verifyLog({
       log,
       gapless: eventStoreDb === undefined,
-      views: Object.entries(VIEWS).map(([name, { file, open }]) => ({
-        name,
-        file: file(dataDir),
-        open,
-      })),
-      treeFile: merkleTree ? merkleTreeFile(dataDir) : undefined, // with MERKLE_TREE=off the file may be outdated
+      views,
       draftDir: dataDir, // not /tmp, which may be in memory
       isKnown: isKnownType,
       findProblem: plantEventProblem,
@@ -48,8 +46,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const { views: compared, problems, problemCount, ...rest } = verification;
   const result = {
     ...rest,
-    views: Object.fromEntries(Object.keys(VIEWS).map((name) => [name, compared[name]?.upTo])),
-    tree: compared.merkleTree?.upTo,
+    views: Object.fromEntries(views.map(({ name }) => [name, compared[name]?.upTo])),
     notices: file.notices,
     problems: [...file.problems, ...problems],
     problemCount: problemCount + file.problems.length,
@@ -63,8 +60,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ...(expect && verification.hasExpected
       ? [['expected', `the log begins with ${formatTreeHead(expect)}`] as const]
       : []),
-    ...Object.keys(VIEWS).map((name) => ['view', `${name} ${comparedText(compared[name])}`] as const),
-    ['tree', comparedText(compared.merkleTree)],
+    ...views.map(({ name }) => ['view', `${name} ${comparedText(compared[name])}`] as const),
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
     ...(skipped > 0 ? [['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`] as const] : []),
     ...(erased > 0 ? [['erased', `${count(erased, 'event')} (${count(records, 'record')})`] as const] : []),

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connection, getWith } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { PAGE_BYTES, PlantsByUser } from '../../projections/plantsByUser.ts';
-import { openViews } from '../../projections/views.ts';
+import { VIEWS } from '../../src/views.ts';
 import { appOver } from '../support/appOver.ts';
 import { created } from '../support/created.ts';
 import { ReadsPerTurn } from '../support/readsPerTurn.ts';
@@ -16,7 +17,8 @@ const NAMES = Array.from({ length: PLANTS }, (_, i) => `${i} ${'x'.repeat(30_000
 // A view with alice's large plants, and a plant of bob, for all tests of this file.
 const resources = new AsyncDisposableStack();
 afterAll(() => resources.disposeAsync());
-const { plantsByUser } = await openViews(tempDir(afterAll), resources);
+const plantsByUser = VIEWS.plantsByUser.open(join(tempDir(afterAll), 'view.db'));
+resources.defer(() => plantsByUser.close());
 await plantsByUser.reset('m');
 const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
 plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { VIEWS } from '../../projections/views.ts';
+import { VIEWS } from '../../src/views.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
 import { startServiceWithTree } from '../support/service.ts';
 
-const NAMES = ['merkleTree', ...Object.keys(VIEWS)].sort();
-const FILES = ['merkleTree.db', ...Object.values(VIEWS).map(({ file }) => file(''))].sort();
+const NAMES = Object.keys(VIEWS).sort();
+const FILES = [...Object.values(VIEWS).map(({ file }) => file(''))].sort();
 
 const copyViews = (dir: string, DATA_DIR: string) => runCli(['copy-views', dir], { DATA_DIR });
 

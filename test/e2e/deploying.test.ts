@@ -15,8 +15,8 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { VIEWS } from '../../projections/views.ts';
 import { commandLine } from '../../src/cli/commandLine.ts';
+import { VIEWS } from '../../src/views.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
@@ -218,7 +218,7 @@ esac`;
     expect(await paste([backup], inVolume, env)).toEqual([expect.stringMatching(/^1:[\da-f]{64}$/)]);
     await as('alice').create(2, { name: 'Moss' });
     await home.terminate();
-    for (const { file } of Object.values(VIEWS)) rmSync(file(data)); // they are ahead of the backup
+    for (const { file } of Object.values(VIEWS)) rmSync(file(data), { force: true }); // they are ahead of the backup
     expect(await paste([restore], inVolume, env)).toEqual(
       expect.arrayContaining([expect.stringMatching(/^size +1$/), expect.stringMatching(/^problems +none$/)]),
     );

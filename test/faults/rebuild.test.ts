@@ -6,7 +6,7 @@ import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { VIEWS } from '../../projections/views.ts';
+import { VIEWS } from '../../src/views.ts';
 import { runCli, withoutProgress } from '../support/cli.ts';
 import { MAIN, NODE, type Process, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';

@@ -6,7 +6,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { merkleTreeFile } from '../../packages/transparency-log/src/view/treeView.ts';
+import { VIEWS } from '../../src/views.ts';
 import { expectRefused, runCli, succeeded } from '../support/cli.ts';
 import { untilAvailable } from '../support/instances.ts';
 import { samplesOf, scrape } from '../support/metrics.ts';
@@ -103,7 +103,7 @@ test.each<[what: string, change: typeof rewrite, names: string[]]>([
   expect((await service.as('bob').create(9, { name: 'Late' })).status).toBe(200);
   await refusedWith(50304, await get('/checkpoint'));
   expect(readFileSync(signedFile(dir), 'utf8')).toBe(note);
-  const kept = `${merkleTreeFile(dir)}.mismatch`;
+  const kept = `${VIEWS.merkleTree.file(dir)}.mismatch`;
   expect(existsSync(kept)).toBe(true);
   const rebuilding = service.log().find(({ view, copy }) => view === 'merkleTree' && copy);
   expect(rebuilding).toMatchObject({ msg: 'rebuilding view', copy: kept });
@@ -140,7 +140,7 @@ describe('a service', () => {
     copyFileSync(join(dir, 'log.db'), join(forged, 'log.db'));
     alterLog(forged, "UPDATE events SET data = replace(data, 'plant 2', 'plant X') WHERE position = 2");
     expect((await runCli(['rebuild'], { DATA_DIR: forged })).code).toBe(0);
-    cpSync(merkleTreeFile(forged), merkleTreeFile(dir));
+    cpSync(VIEWS.merkleTree.file(forged), VIEWS.merkleTree.file(dir));
     const service = await startServiceWithTree({ DATA_DIR: dir });
     expect(await auditor(service).checkpoint()).toBe(note);
     const rebuilding = service.log().filter(({ msg }) => msg === 'rebuilding view');
@@ -189,7 +189,7 @@ test('while the tree cannot be saved, nothing more is signed, and the last check
   const { get, request } = auditor(service);
   expect((await get('/checkpoint')).status).toBe(200);
   await expect.poll(async () => (await request('/events')).headers.get('checkpoint')).toMatch(/^2 /);
-  const other = new DatabaseSync(merkleTreeFile(service.dir));
+  const other = new DatabaseSync(VIEWS.merkleTree.file(service.dir));
   // Once the tree is saved: simulates a full disk.
   await expect.poll(() => other.exec('BEGIN IMMEDIATE')).toBeUndefined();
   await service.as('bob').create(9, { name: 'Late' });

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { alterLog } from '@event-sourced/testing/logs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
-import { VIEWS } from '../../projections/views.ts';
+import { VIEWS } from '../../src/views.ts';
 import { failure, runCli, succeeded } from '../support/cli.ts';
 import type { Plant } from '../support/service.ts';
 import { usedDirectory } from '../support/usedDataDir.ts';

@@ -6,7 +6,7 @@ import { proveConsistency } from '../../packages/transparency-log/src/notes/prov
 import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
 import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { merkleTreeFile, SavedTree } from '../../packages/transparency-log/src/view/index.ts';
+import { SavedTree } from '../../packages/transparency-log/src/view/index.ts';
 import {
   entries,
   FakeLog,
@@ -18,6 +18,7 @@ import {
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
 import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { readConfig } from '../../src/config.ts';
+import { VIEWS } from '../../src/views.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { runCli, succeeded } from '../support/cli.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
@@ -327,7 +328,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     const heads = (await python('root.py', logs)).map((ended) => succeeded(ended).trim());
     expect(heads.at(-1)).toBe(expectedRoot);
     const { origin, key } = loadExistingLogKey(readConfig(inDir));
-    using tree = new SavedTree(merkleTreeFile(service.dir));
+    using tree = new SavedTree(VIEWS.merkleTree.file(service.dir));
     const checkpoint = (head: string) => {
       const [size, root = ''] = head.split(':');
       const signed = { size: Number(size), root };

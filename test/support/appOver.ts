@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import type { EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
@@ -8,9 +5,9 @@ import { SILENT } from '../../packages/event-log/src/logger.ts';
 import type { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrites.ts';
 import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { openViews, type Views } from '../../projections/views.ts';
 import { buildApp, type Dependencies } from '../../src/app.ts';
 import { Erasures } from '../../src/erasures.ts';
+import { VIEWS, type Views } from '../../src/views.ts';
 
 /** The claims of a token that never expires. */
 export const claimsOf = (subject: string, ...scopes: string[]): Claims => ({
@@ -34,15 +31,12 @@ export const recorded = (position: bigint, part: Partial<RecordedEvent> = {}): R
   ...part,
 });
 
-/** Empty views, which nothing is applied to: all tests of this process share them. */
-let emptyViews: Views | undefined;
-
-function openEmptyViews(): Views {
-  const dir = mkdtempSync(join(tmpdir(), 'plant-store-'));
-  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
-  const views = openViews(dir, new AsyncDisposableStack());
-  for (const view of Object.values(views)) view.reset('m');
-  return views;
+/** Empty views, which nothing is applied to. */
+function emptyViews(): Views {
+  const awaited = Object.entries(VIEWS).filter(([, { isAwaited }]) => isAwaited);
+  const views = awaited.map(([name, { open }]) => [name, open(':memory:')] as const);
+  for (const [, view] of views) view.reset('m');
+  return Object.fromEntries(views) as unknown as Views;
 }
 
 /** The HTTP API over a fake store, and its logs. */
@@ -54,8 +48,6 @@ export async function appOver(
     ...given
   }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
 ) {
-  emptyViews ??= openEmptyViews();
-  const views = { ...emptyViews, ...(plantsByUser && { plantsByUser }) };
   const lines: string[] = [];
   const store = {
     logId: async () => 'm',
@@ -63,11 +55,11 @@ export async function appOver(
     ...fakeStore,
   } as EventStore;
   const forHashing = fakeStore.forHashing ?? store;
+  const views = { ...emptyViews(), ...(plantsByUser && { plantsByUser }) };
   const followers = Object.values(views).map(
     (view) => ({ view, ready: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
   );
   const erasures = new Erasures({ store, followers, dataDir: '', now: () => new Date(0), logger: SILENT });
-  onTestFinished(() => erasures.close());
   const app = await buildApp({
     store: { ...store, forHashing },
     views,

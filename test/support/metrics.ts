@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { VIEWS } from '../../projections/views.ts';
+import { VIEWS } from '../../src/views.ts';
 
 /** Samples of a scrape: values by name and labels, as in the text, such as `up{job="x"}`. */
 export type Samples = ReadonlyMap<string, number>;
@@ -29,6 +29,6 @@ export function samplesOf(samples: Samples, metric: string): Record<string, numb
   return Object.fromEntries(own.map(([series, value]) => [series.slice(metric.length), value]));
 }
 
-/** The samples of a metric that has this value for each view, and for the Merkle tree. */
+/** The samples of a metric that has this value for each view. */
 export const ofEachView = (value: number): Record<string, number> =>
-  Object.fromEntries([...Object.keys(VIEWS), 'merkleTree'].map((name) => [`{view="${name}"}`, value]));
+  Object.fromEntries(Object.keys(VIEWS).map((name) => [`{view="${name}"}`, value]));

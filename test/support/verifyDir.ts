@@ -2,8 +2,8 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { openLogReader } from '../../packages/event-log/src/sqlite/read.ts';
 import { type Verification, verifyLog } from '../../packages/transparency-log/src/entries/verify.ts';
-import { VIEWS } from '../../projections/views.ts';
 import { isKnownType, plantEventProblem } from '../../src/plants/events.ts';
+import { VIEWS } from '../../src/views.ts';
 
 /** Verifies the log and the view in a data directory, which a server may be using. */
 export async function verifyDir(dir: string): Promise<Verification & { view: bigint | undefined }> {

@@ -4,7 +4,9 @@ export { rebuildView, removeViewDraft } from './rebuildView.ts';
 export { View } from './view.ts';
 export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
 export {
+  type Difference,
   openForReading,
+  type Row,
   readCheckpoint,
   readViewCheckpoint,
   type ViewCheckpoint,

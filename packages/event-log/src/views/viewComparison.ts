@@ -5,10 +5,18 @@ import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
 import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { DRAFT_BATCH } from './rebuildView.ts';
 import type { View } from './view.ts';
-import { isOtherFile, openForReading, readCheckpoint, type ViewCheckpoint } from './viewFile.ts';
+import {
+  type Difference,
+  isOtherFile,
+  openForReading,
+  type Row,
+  readCheckpoint,
+  type ViewCheckpoint,
+  type ViewDefinition,
+} from './viewFile.ts';
 
-/** A problem, at a position of the log if it has one. */
-export type Problem = { position?: bigint; problem: string };
+/** A problem, at a position of the log if it has one, or at an event. */
+export type Problem = Difference & { position?: bigint };
 
 /** A view in a file; `open` opens it in a draft. */
 export type ComparedView = { name: string; file: string; open: (draftFile: string) => View };
@@ -90,11 +98,11 @@ export class ViewComparison implements Disposable {
         problem: `the checkpoint of the view ${name} names an event that the log does not have`,
       };
     try {
-      const { table, onErasure } = this.#draft.definition;
+      const { table, describe, onErasure } = this.#draft.definition;
       // Events were erased after the checkpoint: the view will be rebuilt.
       if (this.#stubs.size > 0 && onErasure === undefined) return;
       const erased = new Set(this.#stubs.values());
-      for (const difference of differences(this.#db, table))
+      for (const difference of differences(this.#db, table, describe))
         if (difference.position === undefined || !erased.has(difference.position))
           yield { ...difference, problem: `the view ${name} ${difference.problem}` };
     } catch (error) {
@@ -112,7 +120,11 @@ export class ViewComparison implements Disposable {
 type Values = readonly unknown[];
 
 /** Yields the rows that differ, or that only the draft or only the view has. */
-function* differences(db: DatabaseSync, table: string): Generator<Problem> {
+function* differences(
+  db: DatabaseSync,
+  table: string,
+  describe: ViewDefinition['describe'],
+): Generator<Problem> {
   const found = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')").all(table);
   const columns = found.map(({ name }) => String(name));
   const allOf = (row: string): string => columns.map((name) => `${row}.${name}`).join();
@@ -129,10 +141,17 @@ function* differences(db: DatabaseSync, table: string): Generator<Problem> {
   for (const both of prepareArrays(db, sql).iterate() as Iterable<unknown> as Iterable<Values>) {
     const expected = both.slice(0, columns.length);
     const actual = both.slice(columns.length);
+    if (describe) return void (yield describe(toRow(columns, expected), toRow(columns, actual)));
     const position = actual[at] ?? expected[at];
     const problem = difference(columns, expected, actual);
     yield typeof position === 'bigint' ? { position, problem } : { problem };
   }
+}
+
+/** Undefined if all values are null, as of a missing row. */
+function toRow(columns: readonly string[], values: Values): Row | undefined {
+  const isMissing = values.every((value) => value === null);
+  return isMissing ? undefined : Object.fromEntries(columns.map((name, i) => [name, values[i]]));
 }
 
 function difference(columns: readonly string[], expected: Values, found: Values): string {

@@ -16,6 +16,12 @@ import {
 } from '../disk/sqlite.ts';
 import { type Position, START } from '../eventStore.ts';
 
+/** The values of a row by column; integers are bigint. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** `event`: the event that differs, as its offset after a position. */
+export type Difference = { problem: string; event?: { after: Position; offset: number } };
+
 /** What a view is called, and what its file has. */
 export type ViewDefinition = Readonly<{
   /** The name in logs and metrics. */
@@ -31,6 +37,8 @@ export type ViewDefinition = Readonly<{
   schema: string;
   /** The table that `verify` compares with the log. */
   table: string;
+  /** Describes the first row that differs from the log, if a row has many events; by default all rows are described. */
+  describe?: (expected: Row | undefined, found: Row | undefined) => Difference;
   /**
    * What happens when events are erased that the view has applied. `deleteRows`: each row of the table follows from the one
    * event at its `position`, and is deleted; the column needs an index. `keep`: the rows have nothing of the content of

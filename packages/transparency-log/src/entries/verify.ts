@@ -17,7 +17,7 @@ import { eventText } from '../digest/eventText.ts';
 import { entryLeafHash, MerkleTree } from '../merkle/merkleTree.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { SavedTree } from '../view/savedTree.ts';
-import { TreeComparison } from './treeComparison.ts';
+import { MERKLE_TREE } from '../view/treeTiles.ts';
 
 export type Verification = TreeHead & {
   position: Position;
@@ -44,8 +44,6 @@ type Options = {
   /** Whether the positions of this store start at 1 and have no gaps. */
   gapless: boolean;
   views?: readonly ComparedView[];
-  /** The file of the Merkle tree, to compare it as the view `merkleTree`. */
-  treeFile?: string | undefined;
   /** The directory for drafts of the views; if it cannot be written, the system's temporary directory is used. */
   draftDir?: string;
   isKnown: (type: string) => boolean;
@@ -103,7 +101,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
     else if (!isErasure && skip.has(id)) counts.skipped++;
     else if (!isErasure) found.add(findProblem(event), position);
     checkExpectedRoot();
-    for (const comparison of comparisons.values()) comparison?.apply(event, entry);
+    for (const comparison of comparisons.values()) comparison?.apply(event);
   }
 
   const end = await log.lastPosition();
@@ -132,7 +130,8 @@ export async function verifyLog(options: Options): Promise<Verification> {
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
   const views: Verification['views'] = {};
   for (const [name, comparison] of comparisons) {
-    for (const { problem, position } of comparison?.problems() ?? []) found.add(problem, position);
+    for (const { problem, position, event } of comparison?.problems() ?? [])
+      found.add(problem, event ? await positionOf(event, log) : position);
     views[name] = { upTo: comparison?.isDamaged ? undefined : comparison?.checkpoint.position };
   }
   return {
@@ -148,6 +147,16 @@ export async function verifyLog(options: Options): Promise<Verification> {
   };
 }
 
+/** The position of the event that a view differs in; undefined if the log does not have it. */
+async function positionOf({ after, offset }: { after: Position; offset: number }, log: EventLog) {
+  let before = offset;
+  for await (const { events } of readToEnd(log, { after })) {
+    if (before < events.length) return events[before]?.position;
+    before -= events.length;
+  }
+  return undefined;
+}
+
 /** What the root covers of an event: its entry, the digest in a stub, and only data that has a canonical form. */
 function coveredBy(event: RecordedEvent) {
   const { type } = event;
@@ -158,9 +167,9 @@ function coveredBy(event: RecordedEvent) {
 }
 
 /** Reads again what was read as an event and is named as erased: it may have been erased meanwhile. */
-async function confirmErased(erasures: ErasureRules, { log, treeFile }: Options): Promise<void> {
+async function confirmErased(erasures: ErasureRules, { log, views }: Options): Promise<void> {
   if (erasures.unconfirmed.size === 0 || !log.positionOf) return;
-  using tree = openSaved(treeFile);
+  using tree = openSaved(views?.find(({ name }) => name === MERKLE_TREE.name)?.file);
   for (const index of erasures.unconfirmed.keys()) {
     const event = await log.readEvent(log.positionOf(index));
     const digest = event && stubDigest(event);
@@ -178,34 +187,25 @@ function openSaved(file?: string): SavedTree | undefined {
   }
 }
 
-type Comparison = Pick<ViewComparison, 'checkpoint' | 'isDamaged' | 'problems' | typeof Symbol.dispose> & {
-  apply(event: RecordedEvent, entry: string): void;
-};
-
 /** Opens the files to compare; `resources` closes them. An unreadable file is a problem. */
 async function openComparisons(
-  { log, views = [], treeFile, draftDir = tmpdir(), skip }: Options,
+  { log, views = [], draftDir = tmpdir(), skip }: Options,
   found: Problems,
   resources: AsyncDisposableStack,
-): Promise<Map<string, Comparison | undefined>> {
-  const comparisons = new Map<string, Comparison | undefined>();
+): Promise<Map<string, ViewComparison | undefined>> {
+  const comparisons = new Map<string, ViewComparison | undefined>();
   const logId = await log.logId();
-  const compare = (name: string, file: string, open: () => Comparison): void => {
-    comparisons.set(name, undefined);
-    try {
-      comparisons.set(name, resources.use(open()));
-    } catch (error) {
-      found.add(`cannot read the view ${file}: ${(error as Error).message}`);
-    }
-  };
   const existing = views.filter(({ file }) => existsSync(file));
   const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
   for (const view of existing) {
     const draftFile = join(dir, `${view.name}.db`);
-    compare(view.name, view.file, () => new ViewComparison({ ...view, logId, skip, draftFile }));
+    comparisons.set(view.name, undefined);
+    try {
+      comparisons.set(view.name, resources.use(new ViewComparison({ ...view, logId, skip, draftFile })));
+    } catch (error) {
+      found.add(`cannot read the view ${view.file}: ${(error as Error).message}`);
+    }
   }
-  if (treeFile !== undefined && existsSync(treeFile))
-    compare('merkleTree', treeFile, () => new TreeComparison(treeFile, logId));
   return comparisons;
 }
 
@@ -227,7 +227,7 @@ function useDirectory(parent: string, resources: AsyncDisposableStack): string {
 class Problems {
   #count = 0;
   readonly #withoutPosition: Problem[] = [];
-  readonly #withPosition: Required<Problem>[] = [];
+  readonly #withPosition: { position: Position; problem: string }[] = [];
 
   add(problem: string | undefined, position?: Position): void {
     if (problem === undefined) return;

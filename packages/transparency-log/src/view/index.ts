@@ -1,3 +1,3 @@
 export { caughtUp } from './caughtUp.ts';
 export { readSavedHead, SavedTree } from './savedTree.ts';
-export { type LogHead, MerkleTreeView, merkleTreeFile } from './treeView.ts';
+export { type LogHead, MerkleTreeView } from './treeView.ts';

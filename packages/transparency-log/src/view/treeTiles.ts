@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Position, START } from '@event-sourced/event-log';
 import { DamagedFile } from '@event-sourced/event-log/disk';
-import { ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
+import { type Difference, type Row, ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
 import { LRUCache } from 'lru-cache';
 import {
   HASH_BYTES,
@@ -25,6 +25,7 @@ export const MERKLE_TREE: ViewDefinition = {
   cacheKiB: 2_048, // tiles are appended
   onErasure: 'keep', // a stub has the same entry
   table: 'tiles',
+  describe: describeDifference,
   schema: `
     CREATE TABLE tiles (
       level        INTEGER NOT NULL,
@@ -163,6 +164,23 @@ export class TreeTiles {
     this.#verified.set(path, { stored, hashes });
     return { stored, hashes };
   }
+}
+
+function describeDifference(expected: Row | undefined, found: Row | undefined): Difference {
+  const more = { problem: 'has hashes that do not follow from the log' };
+  if (!expected) return more;
+  const { level, number, hashes, starts_after } = expected;
+  const bytes = hashes as Uint8Array;
+  const saved = found?.hashes instanceof Uint8Array ? found.hashes : Buffer.of();
+  const path = tilePath({ level: Number(level), index: Number(number), width: bytes.length / HASH_BYTES });
+  const at = bytes.findIndex((byte, i) => byte !== saved[i]);
+  if (at < 0 && saved.length > bytes.length) return more;
+  if (at < 0) return { problem: `has a wrong position before ${path}` };
+  if (level !== 0n) return { problem: `does not have the hashes of ${path}` };
+  const offset = Math.floor(at / HASH_BYTES);
+  const index = Number(number) * TILE_WIDTH + offset;
+  const problem = `does not have the entry of this event, index ${index}`;
+  return { problem, event: { after: starts_after as Position, offset } };
 }
 
 function damaged(problem: string): never {

@@ -6,7 +6,7 @@ import {
   type Position,
   type RecordedEvent,
 } from '@event-sourced/event-log';
-import { type CheckpointThread, databaseFile } from '@event-sourced/event-log/disk';
+import type { CheckpointThread } from '@event-sourced/event-log/disk';
 import { View, type ViewCheckpoint } from '@event-sourced/event-log/views';
 import { eventEntry } from '../digest/eventEntry.ts';
 import { TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
@@ -15,9 +15,6 @@ import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
 
 /** The Merkle tree of the log with this ID, up to a position. */
 export type LogHead = TreeHead & { logId: string; position: Position };
-
-/** The file of the tree in a data directory. */
-export const merkleTreeFile = (dataDir: string): string => databaseFile(dataDir, 'merkleTree.db');
 
 /** The Merkle tree over all events of the log, including events that other views skip. */
 export class MerkleTreeView extends View<TreeTiles> {

@@ -193,7 +193,9 @@ describe('events that are erased meanwhile', () => {
       if (position !== 1n || !other) return log.readEvent(position);
       return { position, ...stubOf(digestOf({ ...first, ...other }), 'plant-') };
     };
-    return problemsOf(store, { log: { ...log, readAll, readEvent }, treeFile });
+    const open = (draft: string) => MerkleTreeView.open(draft);
+    const views = [{ name: 'merkleTree', file: treeFile, open }];
+    return problemsOf(store, { log: { ...log, readAll, readEvent }, views });
   }
 
   test('are read again, and are no problem', async () => {
