@@ -57,17 +57,6 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     );
 
   program
-    .command('plants')
-    .description('Print the plants of a user, now or at a point in time.')
-    .usage('--user USER [options]')
-    .requiredOption('--user <user>', 'The owner of the plants.', once('user'))
-    .option('--at <when>', 'A log position, or a time (RFC 3339).', once('at'))
-    .option('--table', 'Print a table with the IDs of the plants instead of JSON.')
-    .action((options) =>
-      run(async (context) => (await import('./plants.ts')).plantsCommand(options, context)),
-    );
-
-  program
     .command('verify')
     .description('Read the whole log; print its size, its root, and all problems of the log and its views.')
     .usage('[options]')

@@ -22,5 +22,5 @@ export {
   WrongExpectedRevision,
 } from './eventStore.ts';
 export type { Logger } from './logger.ts';
-export { assertInLog, BadPosition, parsePosition } from './position.ts';
+export { BadPosition, parsePosition } from './position.ts';
 export { assertReached, readToEnd } from './readEvents.ts';

@@ -19,8 +19,3 @@ export function parsePosition(text: string, name: string): Position {
   if (!isPosition(position)) throw new BadPosition(`${name} is not a log position.`);
   return position;
 }
-
-/** @throws BadPosition if `position` is beyond `last`, the last position of the log */
-export function assertInLog(position: Position, last: Position, name: string): void {
-  if (position > last) throw new BadPosition(`${name} is beyond the end of the log, which is at ${last}.`);
-}
