@@ -10,6 +10,7 @@ import {
   type Process,
   type Sample,
   startServer,
+  untilSigned,
 } from './measure.ts';
 import { requirePackages, toNumber } from './options.ts';
 import { PEER_USERS, peerSubjects, peerTable, type Subject } from './peers.ts';
@@ -25,7 +26,6 @@ const PARTS = {
   lists: 'GET as above beside 64 connections that create plants; the same Fastify',
   replay: 'replay of a full log; a loop that reads and parses all events',
   verify: 'verify of a full log with its views; the same loop',
-  rebuild: 'rebuild of the views of a full log; the same loop',
   'catch-up': 'a start without views, until they have caught up with a full log; the same loop',
   peers: 'POST and GET at 1, 64 and 256 connections; other databases and libraries (only if named)',
 };
@@ -59,6 +59,7 @@ const dir = mkdtempSync(join(tmpdir(), 'plant-bench-'));
 resources.defer(() => rmSync(dir, { recursive: true }));
 const env = { KEY_FILE: join(dir, 'key.json') };
 const tokenFile = await writeTokens(dir, env.KEY_FILE, { users: options.users });
+const auditor = await writeTokens(dir, env.KEY_FILE, { users: 1, scope: 'audit' });
 const own: Checkout = { name: OWN, root: ROOT };
 const other = options.against && { name: commitOf(options.against), root: options.against };
 const checkouts = other ? [own, other] : [own];
@@ -109,7 +110,6 @@ async function measurementOf(part: ReferencedPart, checkout: Checkout): Promise<
   if (part === 'lists') return loadOn(part, onData(copyOf(data), MAIN)); // it grows
   const { events } = options;
   if (part === 'catch-up') return () => measureStart(onData(logOf(data), MAIN), events);
-  if (part === 'rebuild') return () => measureCommand(onData(logOf(data), MAIN, part), events);
   return () => measureCommand(onData(data, MAIN, part), events);
 }
 
@@ -150,8 +150,9 @@ async function fullLog({ name, root }: Checkout): Promise<string> {
   if (existing !== undefined) return existing;
   const data = mkdtempSync(join(dir, 'full-'));
   writeLog(join(data, 'log.db'), options.events, options.users);
-  const rebuild = { root, args: [MAIN, 'rebuild'], env: { ...env, DATA_DIR: data } };
-  await measureCommand(rebuild, options.events);
+  const server = await startServer({ root, args: [MAIN], env: { ...env, DATA_DIR: data } });
+  await untilSigned(server.url, auditor);
+  await server.stop();
   fullLogs.set(name, data);
   return data;
 }

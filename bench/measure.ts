@@ -28,6 +28,7 @@ export type Process = { root: string; args: string[]; env?: Record<string, strin
 
 /** The service saves its view up to a second later: the save is part of this load, not of the next. */
 const SAVE_TIMEOUT_MS = 1_500;
+const POLL_MS = 100;
 const USER_HZ = 100;
 
 const launch = ({ root, args, env }: Process) =>
@@ -54,6 +55,17 @@ export async function startServer({ env, ...options }: Process) {
     await once(child, 'exit');
   };
   return { url, pid: child.pid as number, stop };
+}
+
+/** Sends a request as the first user of a file of tokens. */
+export function request(url: string, path: string, tokenFile: string): Promise<Response> {
+  const [token] = readFileSync(tokenFile, 'utf8').split('\n');
+  return fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
+}
+
+/** Waits for the first checkpoint, which covers the log of the start: its views have caught up, and the tree last. */
+export async function untilSigned(url: string, auditor: string): Promise<void> {
+  while ((await request(url, '/checkpoint', auditor)).status === 503) await pause(POLL_MS);
 }
 
 /** Creates plants with new IDs, or lists plants, each request as another user. @throws Error if a request failed */

@@ -1,9 +1,8 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
-import { measureCommand, measureLoad, memoryMiB, startServer } from './measure.ts';
+import { measureCommand, measureLoad, memoryMiB, request, startServer, untilSigned } from './measure.ts';
 import { requirePackages, toNumber } from './options.ts';
 import { writeLog, writeTokens } from './seed.ts';
 
@@ -17,7 +16,6 @@ const MAIN = 'src/cli/main.ts';
 /** Shares of the events. */
 const SIZES = [0.1, 0.5, 1];
 const DATABASES = { log: 'log.db', view: 'view.db', tree: 'merkleTree.db' };
-const POLL_MS = 100;
 
 const { events, users, seconds } = readOptions();
 requirePackages();
@@ -43,7 +41,7 @@ for (const size of SIZES.map((share) => Math.round(share * events))) {
 async function catchUp(missing: number): Promise<Figures> {
   const startedAt = performance.now();
   const { server } = await start();
-  while ((await request(server.url, '/checkpoint', auditor)).status === 503) await pause(POLL_MS);
+  await untilSigned(server.url, auditor);
   const perSecond = (1_000 * missing) / (performance.now() - startedAt);
   await server.stop();
   return { 'catching up, events/s': perSecond.toFixed(0) };
@@ -114,12 +112,6 @@ async function commands(size: number): Promise<Figures> {
   };
   for (const path of [file, views]) rmSync(path, { recursive: true });
   return figures;
-}
-
-/** As the first user of a file of tokens. */
-function request(url: string, path: string, tokenFile: string): Promise<Response> {
-  const [token] = readFileSync(tokenFile, 'utf8').split('\n');
-  return fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
 }
 
 /** In Markdown: a row for each figure, a column for each size. */

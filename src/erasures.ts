@@ -1,11 +1,10 @@
 import { canErase, type EventStore, type Logger } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
-import { type Follower, removeViewDraft } from '@event-sourced/event-log/views';
+import type { Follower } from '@event-sourced/event-log/views';
 import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
 import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
-import { viewFiles } from './views.ts';
 
 /** The event store cannot overwrite events. */
 export class CannotErase extends Error {
@@ -31,12 +30,6 @@ type Dependencies = {
 /** Erasures in this time share a scrub, which rewrites indexes. */
 const SCRUB_DELAY_MS = 100;
 const MAX_RETRY_DELAY_MS = 2_000;
-
-/** Removes what killed commands have left in a data directory; false if others are running. @throws Error */
-export function removeAllDrafts(dataDir: string): boolean {
-  for (const file of viewFiles(dataDir)) removeViewDraft(file);
-  return removeDrafts(dataDir);
-}
 
 /** Erases users, one after the other, and removes the bytes of erased events from all files. */
 export class Erasures {
@@ -129,7 +122,7 @@ export class Erasures {
     const steps = [store.scrub?.() ?? true, ...views];
     await Promise.allSettled(steps); // only one step of a file runs at a time
     const isDone = (await Promise.all(steps)).every((it) => it);
-    return isDone && removeAllDrafts(dataDir);
+    return isDone && removeDrafts(dataDir);
   }
 
   /** Waits until the view has applied every erasure. */

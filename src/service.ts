@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { auditMetrics, type Transparency } from '@event-sourced/audit';
 import { newEventId, START } from '@event-sourced/event-log';
-import { CheckpointThread, lockDataDir } from '@event-sourced/event-log/disk';
+import { CheckpointThread, lockDataDir, removeDrafts } from '@event-sourced/event-log/disk';
 import { freeAddress } from '@event-sourced/event-log/process';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
@@ -14,7 +14,7 @@ import {
 import type { FastifyBaseLogger } from 'fastify';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
-import { Erasures, removeAllDrafts } from './erasures.ts';
+import { Erasures } from './erasures.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 import { followViews } from './views.ts';
@@ -56,7 +56,7 @@ export async function startService(
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
-  removeAllDrafts(config.dataDir);
+  removeDrafts(config.dataDir);
   const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
   const logKey = config.merkleTree ? openLogKey(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.

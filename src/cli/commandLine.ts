@@ -88,12 +88,6 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .action((options) => run(async (context) => (await import('./prove.ts')).proveCommand(options, context)));
 
   program
-    .command('rebuild')
-    .description('Rebuild the view and the Merkle tree from the log (stop the server first).')
-    .usage('')
-    .action(() => run(async (context) => (await import('./rebuild.ts')).rebuildCommand(context)));
-
-  program
     .command('erase')
     .description('Erase all plants of USER for ever; proofs stay valid (stop the server first).')
     .usage('USER [options]')

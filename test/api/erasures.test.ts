@@ -311,7 +311,6 @@ describe('POST /erasures', () => {
       await mkdir(join(dir, draft));
       await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
     }
-    for (const name of ['view.db.new', 'merkleTree.db.new']) await writeFile(join(dir, name), 'alice');
     await mkdir(join(dir, 'verify-report'));
     await writeFile(join(dir, 'verify-report', 'report.txt'), 'no draft');
     expect(await scrubbed(service, 'alice')).toBe(1);

@@ -1,3 +1,4 @@
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -6,9 +7,10 @@ import { START } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { MerkleTreeView } from '../../packages/transparency-log/src/view/treeView.ts';
 import { PlantsByUser } from '../../projections/plantsByUser.ts';
+import { runCli } from '../support/cli.ts';
 import { created } from '../support/created.ts';
 import { damageFirstRows, damagePage } from '../support/damage.ts';
-import { type Plant, startService } from '../support/service.ts';
+import { checkpointOf, type Plant, startService, startServiceWithTree } from '../support/service.ts';
 
 const NONE = new Set<string>();
 
@@ -35,6 +37,26 @@ test('a service with a damaged view rebuilds it with a warning, and lists all pl
     { level: 40, view: 'plantsByUser', reason: 'database disk image is malformed' },
   ]);
 });
+
+test.each([['', '-wal', '-shm'], ['']])(
+  'a service whose view and tree were removed while it was stopped rebuilds both: %j',
+  async (...parts) => {
+    const dir = logWith({ events: 600, user: "'alice'" });
+    const first = await startServiceWithTree({ DATA_DIR: dir });
+    expect(await first.as('alice').list()).toHaveLength(600);
+    const note = await checkpointOf(600, first.as('carol', 'audit'));
+    // The files beside the databases are there only after a kill.
+    const copied = tempDir();
+    cpSync(dir, copied, { recursive: true });
+    for (const name of ['view.db', 'merkleTree.db'])
+      for (const part of parts) rmSync(join(copied, `${name}${part}`), { force: true });
+    const next = await startServiceWithTree({ DATA_DIR: copied });
+    expect(await next.as('alice').list()).toHaveLength(600);
+    expect(await checkpointOf(600, next.as('carol', 'audit'))).toBe(note);
+    await next.close();
+    expect(await runCli(['verify'], { DATA_DIR: copied })).toMatchObject({ code: 0 });
+  },
+);
 
 test.each([
   ['plantsByUser', (file: string) => new PlantsByUser(file), ['checkpoint', 'plants']],

@@ -78,7 +78,7 @@ function stagesOf({ steps, starts }: Recording) {
     };
     return [name, first < 0 ? { starting: own, serving: [], closing: [] } : parts] as const;
   });
-  const { firstStart, killed, recovering, rebuild, damagedView } = Object.fromEntries(processes) as Record<
+  const { firstStart, killed, recovering, damagedView } = Object.fromEntries(processes) as Record<
     ProcessName,
     (typeof processes)[number][1]
   >;
@@ -95,10 +95,6 @@ function stagesOf({ steps, starts }: Recording) {
     'plants after the checkpoint': recovering.serving.slice(checkpointed),
     'saving the view': recovering.serving.filter(
       (step) => isOf(step, 'view.db') || isOf(step, 'view.db-wal'),
-    ),
-    'a rebuild of the view': rebuild.starting,
-    'the replacement of the view by a rebuilt one': rebuild.starting.slice(
-      rebuild.starting.findLastIndex((step) => step.call === 'sync' && isOf(step, 'view.db.new')),
     ),
     'the replacement of a damaged view': damagedView.starting,
   };

@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { logFile } from '../../packages/event-log/src/disk/dataDir.ts';
 import { type Step, stepsIn, traced, tracedPid } from './diskTrace.ts';
 import { Disk } from './powerCut.ts';
-import { MAIN, NODE, run } from './process.ts';
+import { MAIN, NODE } from './process.ts';
 import { startServer } from './server.ts';
 
 export const USERS = ['alice', 'bob'] as const;
@@ -14,7 +14,7 @@ const CLIENTS = 64;
 /** More plants than the log has between two of its checkpoints: 64 MiB, and each counts two pages and its text. */
 const PLANTS_TO_CHECKPOINT = 8_400;
 
-export type ProcessName = 'firstStart' | 'killed' | 'recovering' | 'rebuild' | 'damagedView';
+export type ProcessName = 'firstStart' | 'killed' | 'recovering' | 'damagedView';
 
 export type Recording = {
   /** The directory of all processes; the data is in `data` below it. */
@@ -30,8 +30,7 @@ export type Recording = {
 
 /**
  * Records what processes do to a data directory: a first start with plants, a server that is killed, one that
- * recovers its log, checkpoints it under load and is killed, a rebuild of the view, and a server that replaces a damaged
- * view.
+ * recovers its log, checkpoints it under load and is killed, and a server that replaces a damaged view.
  */
 export async function recordService(): Promise<Recording> {
   const root = tempDir();
@@ -86,8 +85,6 @@ export async function recordService(): Promise<Recording> {
   await serve('firstStart', 100);
   await serve('killed', 300, 200);
   await serve('recovering', PLANTS_TO_CHECKPOINT, PLANTS_TO_CHECKPOINT);
-  await run({ command: traced(trace, [NODE, MAIN, 'rebuild']), env: { DATA_DIR: dir } });
-  add('rebuild');
   const path = join(dir, 'view.db');
   const bytes = Buffer.alloc(statSync(path).size, 'damaged');
   writeFileSync(path, bytes);

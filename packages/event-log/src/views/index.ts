@@ -1,6 +1,5 @@
 export { Follower, type Progress } from './follow.ts';
 export { ReadYourWrites } from './readYourWrites.ts';
-export { rebuildView, removeViewDraft } from './rebuildView.ts';
 export { View } from './view.ts';
 export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
 export {

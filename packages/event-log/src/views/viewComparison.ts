@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { prepareArrays } from '../disk/sqlite.ts';
 import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
 import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
-import { DRAFT_BATCH } from './rebuildView.ts';
 import type { View } from './view.ts';
 import {
   type Difference,
@@ -14,6 +13,9 @@ import {
   type ViewCheckpoint,
   type ViewDefinition,
 } from './viewFile.ts';
+
+/** The number of events per commit of a draft: a larger commit writes fewer pages. */
+const DRAFT_BATCH = 30_000;
 
 /** A problem, at a position of the log if it has one, or at an event. */
 export type Problem = Difference & { position?: bigint };
