@@ -16,11 +16,7 @@ const MIN_PROGRESS = 10_000n;
 /** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */
 export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
-  const others = [config.jwksUrl?.href, ...(config.witnesses?.witnesses ?? []).map(({ url }) => url)];
-  useProxyFromEnv(
-    process.env,
-    others.filter((url) => url !== undefined),
-  );
+  if (config.jwksUrl || config.witnesses) useProxyFromEnv(process.env);
   useTempDir(process.env, config);
   process.umask(0o077); // only the owner can read the data, whatever the mode of the directory
   const onTerminal = process.stdout.isTTY === true;

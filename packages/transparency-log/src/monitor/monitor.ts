@@ -53,8 +53,7 @@ export async function monitorLog(options: MonitorOptions, context: Context): Pro
   // An error of `fetch` would quote a token with invalid characters.
   if (!/^[!-~]*$/.test(env.TOKEN ?? ''))
     throw new Error('the environment variable TOKEN is not a valid token.');
-  const witnesses = (settings.policy?.witnesses ?? []).flatMap(({ url }) => url ?? []);
-  useProxyFromEnv(env, [settings.url, ...witnesses]);
+  useProxyFromEnv(env);
   const files = new StateFiles(options.state);
   const alarms = `${options.state}.alarm`;
   const known = await readKnown(options.known ?? [], settings.key, new Date().toISOString());

@@ -101,7 +101,8 @@ test('a monitor reaches a log through the proxy of HTTP_PROXY, except the hosts 
   expect(await check('http://log.invalid')).toMatchObject({ code: 0, stderr: '' });
   expect(await check('http://direct.invalid')).toMatchObject({ code: 2, stdout: '' });
   const refused = await check('http://log.invalid', { HTTP_PROXY: 'http://alice:secret@:x' });
-  const stderr = 'HTTP_PROXY must be the URL of a proxy, such as http://proxy.example:3128\n';
+  const stderr =
+    'HTTPS_PROXY and HTTP_PROXY must be URLs of proxies, such as http://proxy.example:3128, or empty\n';
   expect(refused).toMatchObject({ code: 1, stderr });
 });
 
