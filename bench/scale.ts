@@ -104,13 +104,11 @@ async function commands(size: number): Promise<Figures> {
     return (size / perSecond).toFixed(1);
   };
   const file = join(dir, 'backup.db');
-  const views = join(dir, 'views');
   const figures = {
     'backup, s': await run('backup', file),
-    'copy-views, s': await run('copy-views', views),
     'verify, s': await run('verify'),
   };
-  for (const path of [file, views]) rmSync(path, { recursive: true });
+  rmSync(file);
   return figures;
 }
 

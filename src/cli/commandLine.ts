@@ -99,19 +99,10 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
 
   program
     .command('backup')
-    .description('Copy the embedded log, or what an earlier backup lacks; the server may be running.')
+    .description('Copy the embedded log to a file; the server may be running.')
     .usage('FILE')
-    .argument('<file>', 'A new file, or an earlier backup of this log.')
+    .argument('<file>', 'A new file, or an earlier backup of this log, which is replaced.')
     .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
-
-  program
-    .command('copy-views')
-    .description(
-      'Copy the view and the Merkle tree, to start another instance from them; the server may be running.',
-    )
-    .usage('DIR')
-    .argument('<dir>', 'A directory that does not exist.')
-    .action((dir) => run(async (context) => (await import('./copyViews.ts')).copyViewsCommand(dir, context)));
 
   return program;
 }

@@ -15,7 +15,6 @@ const COMMANDS = {
   prove: '--user --id --from',
   erase: '--yes',
   backup: '',
-  'copy-views': '',
 };
 const NAMES = Object.keys(COMMANDS);
 
@@ -24,7 +23,6 @@ const NEEDED: Record<string, string[]> = {
   copy: ['--from', 'DIR', '--to', 'DIR'],
   prove: ['--user', 'alice', '--id', '1'],
   backup: ['copy.db'],
-  'copy-views': ['DIR'],
   token: ['alice'],
   erase: ['alice'],
 };

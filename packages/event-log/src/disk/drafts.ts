@@ -2,19 +2,12 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DataDirInUse, lockDataDir } from './dataDir.ts';
 
-/** The directories of `verify`, and of copies in progress, have SQLite files only. */
+/** The directories of `verify`, and of backups in progress, have SQLite files only. */
 const DRAFT = /^verify-\w{6}$|\.[\da-f-]{36}\.partial$/;
 const SQLITE_FILE = /\.db(-\w+)?$/;
-const LOCK_FILE = 'lock.db';
 
 /** Marks the directory of a draft as in use, while this process runs. @throws Error */
 export const lockDraft = (dir: string): Disposable => lockDataDir(dir);
-
-/** Removes the lock of a draft, before its directory gets its final name. */
-export function unlockDraft(dir: string, lock: Disposable): void {
-  lock[Symbol.dispose]();
-  rmSync(join(dir, LOCK_FILE), { force: true });
-}
 
 /**
  * Removes the drafts that ended processes have left in a data directory; false if others are in use, or belong to another

@@ -1,5 +1,4 @@
-export { copyDatabase } from './backup.ts';
+export { assertReplaceable, copyLogFile } from './backup.ts';
 export { checkLogFile } from './integrity.ts';
-export { LogBackup } from './logBackup.ts';
 export { type LogReaderOptions, openLogReader } from './read.ts';
 export { openSqliteStore } from './store.ts';
