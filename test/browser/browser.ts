@@ -1,4 +1,4 @@
-import type { Page } from 'puppeteer-core';
+import type { BrowserContext, Page } from 'puppeteer-core';
 import { inject, onTestFinished } from 'vitest';
 import { TIMEOUT_MS } from './chromium.ts';
 
@@ -15,20 +15,24 @@ type OpenPage = {
   problems: string[];
 };
 
-/** Opens a page in a profile of its own, until the end of the test. */
-export async function openPage(url: string): Promise<OpenPage> {
+/** One profile for all tests of this process: pages of one service share what the browser has loaded. */
+let profile: Promise<BrowserContext> | undefined;
+
+async function openProfile(): Promise<BrowserContext> {
   const { connect } = await import('puppeteer-core');
   const browser = await connect({
     browserWSEndpoint: browserWSEndpoint as string,
     protocolTimeout: TIMEOUT_MS,
     defaultViewport: { width: 1280, height: 900 },
   });
-  const context = await browser.createBrowserContext();
-  onTestFinished(async () => {
-    await context.close();
-    await browser.disconnect();
-  });
-  const page = await context.newPage();
+  return browser.createBrowserContext();
+}
+
+/** Opens a page, until the end of the test. */
+export async function openPage(url: string): Promise<OpenPage> {
+  profile ??= openProfile();
+  const page = await (await profile).newPage();
+  onTestFinished(() => page.close());
   page.setDefaultTimeout(TIMEOUT_MS);
   const requests: string[] = [];
   const problems: string[] = [];
