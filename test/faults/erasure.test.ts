@@ -35,29 +35,6 @@ const eventsOf = (dir: string, user: string): number =>
   rowsIn(join(dir, 'log.db')).filter(({ stream }) => stream.startsWith(`plant-${user}/`)).length;
 
 describe('an erasure', () => {
-  test('of one user after the other leaves no byte of them in any file, nor in the next backup', async () => {
-    const dir = gardenersIn(8_000);
-    const copy = join(dir, 'copy.db');
-    const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
-    const root = (await runCli(['backup', copy], env)).stdout.trim();
-    const service = await startService(env);
-    const erased = Array.from({ length: 12 }, (_, i) => i * 3);
-    for (const i of erased) {
-      const response = await erase(service, gardener(i));
-      expect(await response.json()).toEqual({ events: 200, records: [expect.any(Number)], scrubbed: true });
-    }
-    const herbs = erased.flatMap((i) => [i + USERS, i + 40 * USERS].map((id) => `herb ${id}.`));
-    const texts = [...erased.map((i) => `${gardener(i)}`), ...herbs];
-    expect(filesWith(dir, ...texts)).toEqual(['copy.db']);
-    expect(filesWith(dir, gardener(1))).toEqual(expect.arrayContaining(['log.db', 'view.db']));
-    expect((await runCli(['backup', copy], env)).code).toBe(0);
-    await service.close();
-    expect(filesWith(dir, ...texts)).toEqual([]);
-    const verified = await runCli(['verify', '--expect', root], env);
-    expect(verified.stdout).toContain('the log begins with');
-    expect(verified.code).toBe(0);
-  }, 600_000);
-
   test('reaches views of an instance that was stopped before, and rebuilt views', async () => {
     const dir = gardenersIn(800);
     const [user, copied] = [gardener(7), tempDir()];
@@ -118,27 +95,6 @@ describe('an erasure', () => {
     },
     600_000,
   );
-
-  test('removes the drafts of a verify that was killed, and waits for one that runs', async () => {
-    const dir = gardenersIn(300_000);
-    const user = gardener(7);
-    const service = await startService({ DATA_DIR: dir, MERKLE_TREE: 'on' });
-    await service.as(user).list();
-    const verify = () => start({ command: [NODE, MAIN, 'verify'], env: { DATA_DIR: dir } });
-    const hasDraft = (): boolean =>
-      readdirSync(dir).some(
-        (name) => name.startsWith('verify-') && filesWith(join(dir, name), user).length > 0,
-      );
-    const killed = verify();
-    while (!hasDraft()) await pause(5);
-    await killed.kill();
-    expect(hasDraft()).toBe(true);
-    const running = verify();
-    expect((await erase(service, user)).status).toBe(200);
-    await running.ended;
-    await vi.waitFor(() => expect(filesWith(dir, user)).toEqual([]), 300_000);
-    expect(readdirSync(dir).filter((name) => name.startsWith('verify-'))).toEqual([]);
-  }, 600_000);
 
   test.skipIf(!canMount)(
     'on a full disk is 503 and erases nothing; with space, it erases',

@@ -1,7 +1,5 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { stopClock } from '@event-sourced/testing/clock';
 import { erasable, eraseIn, recordOf, scrubbed, stubFor } from '@event-sourced/testing/erase';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { logWith } from '@event-sourced/testing/logs';
@@ -160,28 +158,6 @@ describe('after an erasure', () => {
     expect(next.follower.rebuilds).toBe(0);
   });
 
-  test('a view whose scrub waits for a reader commits no more often than before', async () => {
-    const dir = tempDir();
-    const store = await logIn(dir);
-    const { follower, view } = followIn(dir, store, DELETE_ROWS);
-    await caughtUp(follower, store);
-    view.save();
-    using reader = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
-    reader.exec('BEGIN; SELECT * FROM items');
-    stopClock(); // nothing is retried
-    await erase(store, 'alice');
-    await caughtUp(follower, store);
-    expect(await follower.scrub()).toBe(false);
-    while (view.pause) await nextTurn();
-    const saved = vi.spyOn(view, 'save');
-    const data = { list: 'carol', id: '1', title: 'Fern' };
-    const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
-    await store.append('plant-carol/1', event, NO_STREAM);
-    await caughtUp(follower, store);
-    expect(view.titlesOf('carol')).toEqual(['Fern']);
-    expect(saved).not.toHaveBeenCalled();
-  });
-
   test('a view has no copies of rows in split pages', async () => {
     const dir = logWith({ events: 5_000, type: 'ItemAdded', user: "format('list%04d', (id * 7919) % 997)" });
     {
@@ -206,20 +182,6 @@ describe('after an erasure', () => {
     expect(viewFilesWith(dir, 'list0004')).not.toEqual([]);
     expect(follower.rebuilds).toBe(0);
   }, 300_000);
-
-  test('a view is scrubbed once for an erasure with several records', async () => {
-    const dir = tempDir();
-    const store = await logIn(dir, 500);
-    const scrub = vi.spyOn(CheckpointThread.prototype, 'scrub');
-    onTestFinished(() => scrub.mockRestore());
-    const { follower, view } = followIn(dir, store, DELETE_ROWS);
-    await caughtUp(follower, store);
-    await erase(store, 'alice', 100);
-    await caughtUp(follower, store);
-    await scrubbed(follower);
-    expect(view.titlesOf('alice')).toEqual([]);
-    expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toHaveLength(1);
-  });
 
   test('a view commits no record before the rows that it names are deleted', async () => {
     const dir = tempDir();
