@@ -2,12 +2,13 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { appendTo, eventId, plantOf, writeTo } from '@event-sourced/testing/logs';
+import { alterLog, appendTo, eventId, logWith, plantOf, writeTo } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { VIEWS } from '../../src/views.ts';
-import { runCli, succeeded } from '../support/cli.ts';
+import { failure, runCli, succeeded } from '../support/cli.ts';
+import { pageOf } from '../support/damage.ts';
 import { Load } from '../support/load.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { startService } from '../support/service.ts';
@@ -31,10 +32,13 @@ const used = await usedDirectory([
 
 const malformed = (n: number) => ({ ...plantOf('alice', n, ''), data: { name: 5 } });
 
-function inView(dir: string, sql: string): void {
-  using db = new DatabaseSync(join(dir, 'view.db'));
+function inFile(dir: string, name: string, sql: string): void {
+  using db = new DatabaseSync(join(dir, name));
   db.exec(sql);
 }
+
+const problemsIn = (stdout: string): string[] =>
+  JSON.parse(stdout).problems.map(({ problem }: { problem: string }) => problem);
 
 const contentsOf = (dir: string): Map<string, string> =>
   new Map(readdirSync(dir).map((name) => [name, readFileSync(join(dir, name)).toString('base64')]));
@@ -144,8 +148,9 @@ ${NAMES.map((name) => `view      ${name} compared up to position 3\n`).join('')}
   test('prints no control characters, whatever the view contains', async () => {
     const dir = used.copy();
     const evil = '\x1b]0;mallory\x07\x1b[2J\r\n\x9b31m\u202e\u2066\u2028\x7f';
-    inView(
+    inFile(
       dir,
+      'view.db',
       `UPDATE plants SET plant = '{"name":"${evil}"}' WHERE position = 1;
        INSERT INTO plants VALUES ('mallory${evil}', 9, 9, '{}')`,
     );
@@ -213,15 +218,155 @@ test('verify on EventStoreDB prints the same root as for an embedded log with th
   expect([fake.log.all.length, existsSync(missing)]).toEqual([written, false]);
 });
 
-test.each(['softDelete', 'truncate', 'tombstone'] as const)(
-  'verify on EventStoreDB reads on after a stream that was deleted by %s: its events stay in the log',
-  async (how) => {
-    const fake = await startFakeServer();
-    writeTo(fake, plantOf('alice', 1, 'Fern'), plantOf('bob', 1, 'Oak'));
-    fake.write('plant-alice/1', { type: 'PlantPruned' });
-    fake.log.delete('plant-alice/1', how);
-    const verified = await verify({ EVENTSTOREDB_URL: fake.url, DATA_DIR: tempDir() }, '--json');
-    const size = how === 'tombstone' ? 4 : 3; // a tombstone is an event of the stream
-    expect(JSON.parse(succeeded(verified))).toMatchObject({ size, problems: [] });
-  },
-);
+describe('verify finds', () => {
+  const WRONG_ROW = /^the view plantsByUser has a wrong row: user alice, position 1/;
+  const ENTRY = 'the view merkleTree does not have the entry of this event';
+
+  /** The SIZE:ROOT that an auditor has kept. */
+  const kept = async () =>
+    /^expect +(\S+)$/m.exec(succeeded(await verify({ DATA_DIR: used.original })))?.[1] as string;
+
+  const RENAME = `UPDATE events SET data = replace(data, 'Fern', 'Weed') WHERE position = 1`;
+  const REMOVE = 'DELETE FROM events WHERE position = 3';
+
+  test.for<[what: string, tamper: (dir: string) => void, ...problems: (string | RegExp)[]]>([
+    ['an altered event', (dir) => alterLog(dir, RENAME), WRONG_ROW, ENTRY],
+    [
+      'an event that was removed in the middle',
+      (dir) => alterLog(dir, 'DELETE FROM events WHERE position = 2'),
+      'position 2 is missing before it',
+      ENTRY,
+      /^the view plantsByUser has a row that does not follow from the log: user bob/,
+    ],
+    [
+      'an event that was inserted, with the others renumbered',
+      (dir) =>
+        alterLog(
+          dir,
+          `UPDATE events SET position = -position WHERE position >= 2;
+           UPDATE events SET position = 1 - position WHERE position < 0;
+           INSERT INTO events SELECT 2, 'x', 'plant-mallory/1', 0, type, '{"id":"1","user":"mallory","name":"Weed"}',
+             metadata, recorded_at FROM events WHERE position = 1`,
+        ),
+      /^the view plantsByUser lacks a row that follows from the log: user mallory/,
+      ENTRY,
+    ],
+  ])('%s, by the views, the tree and the root', async ([, tamper, ...problems]) => {
+    const dir = used.copy();
+    tamper(dir);
+    const { code, stdout } = await verify({ DATA_DIR: dir }, '--json', '--expect', await kept());
+    expect(code).toBe(1);
+    for (const problem of [...problems, /the expected (events|3)/])
+      expect(problemsIn(stdout)).toContainEqual(expect.stringMatching(problem));
+  });
+
+  test('only by the tree or the root what was altered in the log and in the view', async () => {
+    const expected = await kept();
+    for (const tamper of [
+      (dir: string) => {
+        alterLog(dir, RENAME);
+        inFile(
+          dir,
+          'view.db',
+          `UPDATE plants SET plant = '{"name":"Weed","tag":"indoor"}' WHERE position = 1`,
+        );
+      },
+      (dir: string) => {
+        alterLog(dir, REMOVE);
+        rmSync(join(dir, 'view.db'));
+      },
+    ]) {
+      const DATA_DIR = used.copy();
+      tamper(DATA_DIR);
+      for (const problem of problemsIn((await verify({ DATA_DIR }, '--json')).stdout))
+        expect(problem).toContain('merkleTree');
+      rmSync(join(DATA_DIR, 'merkleTree.db'));
+      expect(await verify({ DATA_DIR })).toMatchObject({ code: 0, stderr: '' });
+      const { stdout } = await verify({ DATA_DIR }, '--json', '--expect', expected);
+      expect(problemsIn(stdout)).toEqual([expect.stringMatching(/the expected (events|3)/)]);
+    }
+  });
+
+  test('an altered entry of the tree, although the root of the events is the same', async () => {
+    const dir = used.copy();
+    const hashes = `CAST(substr(hashes, 1, 32) || x'0000000000000000' || substr(hashes, 41) AS BLOB)`;
+    inFile(dir, 'merkleTree.db', `UPDATE tiles SET hashes = ${hashes} WHERE level = 0`);
+    const { stdout } = await verify({ DATA_DIR: dir }, '--json', '--expect', await kept());
+    expect(problemsIn(stdout)).toEqual([ENTRY]);
+  });
+
+  test('a column that is stored as a BLOB, in one line', async () => {
+    const dir = used.copy();
+    alterLog(
+      dir,
+      `ALTER TABLE events RENAME TO strict_events;
+       CREATE TABLE events (position INTEGER PRIMARY KEY, id, stream, revision, type, data, metadata, recorded_at);
+       INSERT INTO events SELECT * FROM strict_events;
+       DROP TABLE strict_events;
+       UPDATE events SET data = CAST(data AS BLOB) WHERE position = 3`,
+    );
+    expect(await verify({ DATA_DIR: dir })).toEqual(
+      failure('the log is damaged: the row at position 3 is damaged'),
+    );
+  });
+
+  test('a damaged index', async () => {
+    const DATA_DIR = logWith({ events: 12 });
+    const file = join(DATA_DIR, 'log.db');
+    const { rootpage, size } = pageOf(file, 'sqlite_autoindex_events_2');
+    const bytes = readFileSync(file);
+    const at = bytes.indexOf('plant-bob/2', (rootpage - 1) * size);
+    bytes[at] = (bytes[at] as number) + 1;
+    writeFileSync(file, bytes);
+    const { code, stdout } = await verify({ DATA_DIR }, '--json');
+    expect(code).toBe(1);
+    expect(problemsIn(stdout)).toContain(
+      'the log is damaged: row 2 missing from index sqlite_autoindex_events_2',
+    );
+  });
+
+  test('missing, altered and unknown triggers and indexes; tables of other programs are notices', async () => {
+    const DATA_DIR = logWith({ events: 12 });
+    inFile(
+      DATA_DIR,
+      'log.db',
+      `DROP TRIGGER events_are_never_updated;
+       DROP TRIGGER events_are_never_deleted;
+       CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+         WHEN old.stream <> 'plant-bob/2' BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+       CREATE TRIGGER quiet BEFORE INSERT ON EVENTS BEGIN SELECT RAISE(IGNORE); END;
+       CREATE UNIQUE INDEX narrow ON Events (type, position);
+       CREATE TABLE other (id); CREATE TRIGGER forge AFTER INSERT ON other BEGIN DELETE FROM events; END`,
+    );
+    const { code, stdout } = await verify({ DATA_DIR }, '--json');
+    expect(code).toBe(1);
+    expect(problemsIn(stdout).toSorted()).toEqual([
+      'the log has an altered trigger events_are_never_deleted',
+      'the log has an unknown index narrow',
+      'the log has an unknown trigger forge',
+      'the log has an unknown trigger quiet',
+      'the log has no trigger events_are_never_updated',
+    ]);
+    expect(JSON.parse(stdout).notices).toContain('the file has a table other of another program');
+  });
+});
+
+describe('the expected root', () => {
+  test('may be in upper case; that of the empty log always matches', async () => {
+    const { size, root } = JSON.parse(succeeded(await verify({ DATA_DIR: used.original }, '--json')));
+    for (const one of [`${size}:${root}`.toUpperCase(), `0:${EMPTY_ROOT}`])
+      expect((await verify({ DATA_DIR: used.original }, '--expect', one)).code).toBe(0);
+  });
+
+  test.for(['12', '12:12', '-1:ROOT', '12:ROOT0', ' 12:ROOT', '12:ROOT\n'])(
+    '%j is rejected in one line',
+    async (pattern) => {
+      const expected = pattern.replace('ROOT', EMPTY_ROOT);
+      const rule =
+        '--expect must be SIZE:ROOT, a number of events and 64 hexadecimal digits, or a file with a checkpoint';
+      expect(await verify({ DATA_DIR: used.original }, `--expect=${expected}`)).toEqual(
+        failure(`${rule}; the file ${JSON.stringify(expected)} does not exist.`),
+      );
+    },
+  );
+});
