@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
@@ -45,19 +45,6 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('lets Prometheus read the metrics where the services have them', () => {
-    const [, port] = /METRICS_PORT: (\d+)/.exec(COMPOSE) ?? [];
-    expect(textOf('observe/prometheus.yml')).toContain(`port: ${port}\n`);
-    const [, names = ''] = /names: \[(.*)\]/.exec(textOf('observe/prometheus.yml')) ?? [];
-    for (const name of names.split(', ')) expect(COMPOSE).toMatch(RegExp(`^  ${name}:`, 'm'));
-  });
-
-  test('mounts files that exist', () => {
-    const mounted = [...COMPOSE.matchAll(/\.\/(observe[^:]*):/g)].map(([, path = '']) => path);
-    expect(mounted).toContain('observe/grafana/dashboard.json');
-    for (const path of mounted) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true]);
-  });
-
   test('pins every image by digest, except that of EventStoreDB, which a setting names', () => {
     const images = [...COMPOSE.matchAll(/^ +image: (\S+)/gm)].map(([, image = '']) => image);
     const unpinned = images.filter((image) => !PINNED.test(image));
@@ -99,15 +86,6 @@ describe('docker-compose.tls.yml', () => {
   const nodes = Object.keys(base.services).filter((name) => name.startsWith('eventstore-'));
   /** A setting without a default: Compose refuses to start without it. */
   const required = (setting: string) => `\${${setting}:?}`;
-
-  test('has every service of the cluster', () => {
-    const clustered = Object.entries(base.services).filter(([, service]) =>
-      service.profiles?.includes('cluster'),
-    );
-    expect(Object.keys(override.services).sort()).toEqual(
-      [...clustered.map(([name]) => name), 'accounts'].sort(),
-    );
-  });
 
   test('gives each node TLS, its own certificate, and passwords without a default', () => {
     for (const name of nodes) {
@@ -249,22 +227,4 @@ describe('docker run in the documentation', () => {
     const addresses = [...(commands[0] ?? '').matchAll(/ -p (\S+)/g)].map(([, address]) => address);
     expect(addresses).toEqual(['127.0.0.1:3000:3000']);
   });
-});
-
-test('docker compose in the documentation names existing profiles and services', () => {
-  const files = ['docker-compose.yml', 'docker-compose.tls.yml'];
-  const services = files.flatMap((file) =>
-    Object.entries((parse(textOf(file), { merge: true }) as Compose).services),
-  );
-  const names = services.map(([name]) => name);
-  const profiles = services.flatMap(([, service]) => service.profiles ?? []);
-  const pages = globSync('{*,docs/*}.md', { cwd: ROOT }).map(textOf).join('\n');
-  const commands = [...pages.matchAll(/docker compose (?:--profile (\S+) )?(up|run|exec|down)\b([\w -]*)/g)];
-  expect(commands.length).toBeGreaterThan(8);
-  for (const [, profile = 'cluster', command = '', rest = ''] of commands) {
-    const words = rest.split(' ').filter((word) => word !== '' && !word.startsWith('-'));
-    const named = ['exec', 'run'].includes(command) ? words.slice(0, 1) : words;
-    expect(names).toEqual(expect.arrayContaining(named));
-    expect(profiles).toContain(profile);
-  }
 });

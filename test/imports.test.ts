@@ -9,42 +9,16 @@ import { ROOT } from './support/process.ts';
 // The linter refuses every import that biome.json does not allow.
 
 const FORBIDDEN = [
-  ['packages/http/src/x.ts', '../../event-log/src/index.ts'],
-  ['packages/http/src/a/x.ts', '../../../../src/service.ts'],
-  ['packages/http/src/a/b/x.ts', '../../../test/x.ts'],
   ['packages/http/src/x.ts', '@event-sourced/event-log'],
-  ['packages/http/src/x.ts', 'pino'],
-  ['packages/event-log/src/x.ts', '@event-sourced/transparency-log'],
   ['packages/event-log/src/x.ts', 'fastify'],
-  ['packages/transparency-log/src/x.ts', 'fastify'],
-  ['packages/transparency-log/src/x.ts', '@event-sourced/http'],
-  ['src/plants/x.ts', '@event-sourced/http'],
-  ['src/plants/x.ts', 'fastify'],
   ['src/plants/x.ts', '../config.ts'],
-  ['src/plants/x.ts', '../../projections/plantsByUser.ts'],
-  ['projections/x.ts', '../src/config.ts'],
   ['projections/x.ts', '@event-sourced/transparency-log'],
-  ['projections/x.ts', 'fastify'],
   ['src/cli/x.ts', '../../packages/http/src/index.ts'],
-  ['src/cli/x.ts', '@event-sourced/http'],
-  ['src/cli/x.ts', 'fastify'],
-  ['src/x.ts', './cli/main.ts'],
   ['src/x.ts', '@event-sourced/testing/logs'],
-  ['packages/event-log/src/x.ts', '@event-sourced/testing/logs'],
-  ['packages/audit/src/a/x.ts', '../../../../src/plants/events.ts'],
-  ['src/x.ts', '../packages/http/src/index.ts'],
 ] as const;
 const ALLOWED = [
-  ['packages/http/src/a/x.ts', '../y.ts'],
   ['packages/http/src/x.ts', 'fastify'],
-  ['packages/audit/src/a/x.ts', '@event-sourced/transparency-log/view'],
-  ['packages/http/src/x.ts', 'node:fs'],
-  ['src/plants/x.ts', '@event-sourced/event-log/views'],
-  ['projections/x.ts', '../src/plants/events.ts'],
-  ['src/cli/x.ts', '../config.ts'],
   ['src/cli/x.ts', '../plants/events.ts'],
-  ['src/cli/x.ts', '../views.ts'],
-  ['src/x.ts', './plants/events.ts'],
 ] as const;
 
 test('the linter refuses imports that are not allowed', () => {
