@@ -183,13 +183,6 @@ test('systemd: a backup is restored, here and on another machine, and timers run
   expect(other.read(`var/lib/plant-store/${signed}`)).toBe(home.read(`var/lib/plant-store/${signed}`));
 });
 
-test('a container: the token is of the container that was started', async () => {
-  const calls = await machine('Container').paste();
-  const [, name] = /^docker run .*--name (\S+)/m.exec(calls.join('\n')) ?? [];
-  expect(calls.at(-1)).toMatch(RegExp(`^docker exec ${name} plant-store `));
-  expectCommands(calls, /^docker exec \S+ plant-store (\S+)/);
-});
-
 describe.each(['docker', 'kubectl'])('with %s', (program) => {
   /** Runs what follows the name of a container or pod in place of the container; a copy out of it is a copy. */
   const IN_PLACE = `
