@@ -5,7 +5,7 @@ import { logWith } from '@event-sourced/testing/logs';
 import { fixedParts, refusedWith } from '@event-sourced/testing/refusal';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { type Batch, type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { type Claims, InvalidToken } from '../../packages/http/src/tokens/tokenVerifier.ts';
 import { appOver, claimsOf } from '../support/appOver.ts';
@@ -126,23 +126,6 @@ describe('GET /events as text/event-stream', () => {
     expect(await connections.at(-2)?.ended).toBe(true);
   });
 
-  test('sends the same to a hundred clients, without a warning', async () => {
-    const warned: string[] = [];
-    const warn = ({ message }: Error) => void warned.push(message);
-    process.on('warning', warn);
-    onTestFinished(() => void process.off('warning', warn));
-    const { url, append } = await watchedApp({ verifyToken: (user: string) => claimsOf(user, 'audit') });
-    await append('alice', 1);
-    const streams = await Promise.all(
-      Array.from({ length: 100 }, (_, i) => reading(url, { token: `carol${i % 10}` })),
-    );
-    await append('bob', 1);
-    const texts = await Promise.all(streams.map((stream) => stream.received(/plant-bob.*\n\n/)));
-    expect(subjectsIn(messagesIn(texts[0] ?? ''))).toEqual(['plant-alice/1', 'plant-bob/1']);
-    expect(new Set(texts).size).toBe(1);
-    expect(warned).toEqual([]);
-  });
-
   test('responds to HEAD with the same headers, and ends the subscription', async () => {
     const { url, append, expectNoSubscription } = await watchedApp();
     await append('alice', 1);
@@ -191,12 +174,6 @@ describe('Last-Event-ID', () => {
       expect(stream.failures).toEqual([400]);
     },
   );
-
-  test('is ignored for NDJSON', async () => {
-    const { url, token } = await fourEvents();
-    const lines = await linesOf(url, { token, headers: { 'last-event-id': 'garbage' } });
-    expect(lines).toHaveLength(4);
-  });
 });
 
 describe('an idle stream', () => {
@@ -224,43 +201,6 @@ describe('an idle stream', () => {
     await append('bob', 1);
     const all = await connection.received(/plant-bob\/1.*\n\n/);
     expect(all.startsWith(`${first}${HEARTBEAT.repeat(3)}id: 2\n`)).toBe(true);
-  });
-
-  test('gets comments also while events are appended that the filter excludes', async () => {
-    const { url, token, append, delivered } = await watchedApp();
-    await append('alice', 1);
-    stopClock();
-    const connection = await reading(url, { token, query: '?user=alice' });
-    await connection.received(/plant-alice\/1.*\n\n/);
-    for (let id = 1; id <= 4; id++) {
-      await idle();
-      vi.advanceTimersByTime(HEARTBEAT_INTERVAL_MS / 2);
-      await append('bob', id);
-      await expect.poll(delivered).toBe(1 + id);
-    }
-    await expect.poll(connection.text).toContain(HEARTBEAT);
-    expect(subjectsIn(messagesIn(connection.text()))).toEqual(['plant-alice/1']);
-  });
-
-  test('is not started for a client that disconnects before its token is verified', async () => {
-    const verifying = Promise.withResolvers<void>();
-    const checked = Promise.withResolvers<Claims>();
-    const verifyToken = () => {
-      verifying.resolve();
-      return checked.promise;
-    };
-    const { app, url, expectNoSubscription, log } = await watchedApp({ verifyToken });
-    const leaving = new AbortController();
-    const headers = { accept: SSE, authorization: 'Bearer carol' };
-    const response = fetch(`${url}/events`, { headers, signal: leaving.signal });
-    await verifying.promise;
-    leaving.abort();
-    await expect(response).rejects.toThrow();
-    await expect.poll(log).toContain('"disconnected":true');
-    checked.resolve(auditor());
-    // Requests are processed in order, so these end after the aborted one.
-    for (let i = 0; i < 3; i++) await app.inject({ url: '/events', headers: { authorization: 'Bearer x' } });
-    await expectNoSubscription();
   });
 });
 

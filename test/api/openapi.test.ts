@@ -35,13 +35,6 @@ const operations = Object.values<Record<string, Operation>>(document.paths).flat
   Object.values(path),
 );
 
-const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-const EVERYWHERE = ['Cache-Control', 'Request-Id'];
-const TEXT_ATTRIBUTES = [
-  ...'specversion id source type subject datacontenttype data_base64 position revision'.split(' '),
-  ...'correlationid traceparent metadata dataandmetadata erased'.split(' '),
-];
-
 describe('the document', () => {
   test('is OpenAPI 3.1 and has the title of the API', () => {
     expect(document.openapi).toMatch(/^3\.1\./);
@@ -94,95 +87,6 @@ describe('the document', () => {
         { [String(name)]: ['monitor'] },
         { [String(name)]: ['audit'] },
       ]);
-  });
-
-  test('defines the schemas Plant, NewPlant, ListedPlant, Erasure, Erased, CloudEvent and Error', () => {
-    const text = expect.objectContaining({ type: 'string' });
-    const integer = (format: string) => expect.objectContaining({ type: 'integer', format });
-    const object = (required: string[], properties: object) =>
-      expect.objectContaining({ type: 'object', required, properties });
-    expect(document.components.schemas).toEqual({
-      Plant: object(['name'], { name: text, tag: text }),
-      NewPlant: object(['id', 'name'], { id: integer('int64'), name: text, tag: text }),
-      ListedPlant: object(['name'], { id: integer('int64'), name: text, tag: text }),
-      Erasure: object(['user'], { user: text }),
-      Erased: object(['events', 'records', 'scrubbed'], {
-        events: expect.objectContaining({ type: 'integer' }),
-        records: expect.objectContaining({ type: 'array' }),
-        scrubbed: expect.objectContaining({ type: 'boolean' }),
-      }),
-      CloudEvent: object(['specversion', 'id', 'source', 'type', 'subject', 'position', 'revision'], {
-        ...Object.fromEntries(TEXT_ATTRIBUTES.map((name) => [name, text])),
-        time: expect.objectContaining({ type: 'string', format: 'date-time' }),
-        data: expect.anything(),
-        schemaversion: expect.objectContaining({ type: 'integer' }),
-      }),
-      Error: object(['error', 'message'], {
-        error: integer('int32'),
-        message: text,
-        details: expect.objectContaining({
-          type: 'array',
-          maxItems: 8,
-          items: object(['field', 'message'], { field: text, message: text }),
-        }),
-      }),
-    });
-  });
-
-  test('describes the parameters and request bodies', () => {
-    expect(post.requestBody).toEqual({
-      required: true,
-      content: { 'application/json': { schema: ref('NewPlant') } },
-    });
-    const parameter = (where: string, name: string, schema: object) =>
-      expect.objectContaining({ in: where, name, required: false, schema: expect.objectContaining(schema) });
-    expect(post.parameters).toEqual([parameter('header', 'traceparent', { type: 'string' })]);
-    expect(get.parameters).toEqual([
-      parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
-      parameter('query', 'after', { type: 'string' }),
-      parameter('query', 'fields', { type: 'string', enum: ['id,name,tag'] }),
-      parameter('header', 'Log-Position', { type: 'string' }),
-    ]);
-    const texts = ['after', 'user', 'id', 'type', 'since', 'until'];
-    expect(replay.parameters).toEqual([
-      ...texts.map((name) => parameter('query', name, { type: 'string' })),
-      parameter('query', 'limit', { type: 'integer', format: 'int32', minimum: 0 }),
-      ...['order', 'before'].map((name) => parameter('query', name, { type: 'string' })),
-      parameter('header', 'Last-Event-ID', { type: 'string' }),
-    ]);
-    expect(replay.requestBody).toBeUndefined();
-  });
-
-  test('describes the responses and their headers', () => {
-    for (const { responses } of operations) {
-      const { 200: success, ...refusals } = responses;
-      expect(Object.keys(success?.headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
-      expect(Object.keys(refusals)).toEqual(expect.arrayContaining(['400', '401', '429', '500', '503']));
-      for (const [status, { headers, content }] of Object.entries(refusals)) {
-        const example = expect.objectContaining({
-          error: expect.any(Number),
-          message: expect.stringMatching(/\.$/),
-        });
-        expect(content).toEqual({ 'application/json': { schema: ref('Error'), example } });
-        expect(JSON.stringify(content)).toContain(`"error":${status}`);
-        expect(Object.keys(headers ?? {})).toEqual(expect.arrayContaining(EVERYWHERE));
-      }
-      const challenge = Object.keys(refusals[401]?.headers ?? {}).sort();
-      expect(challenge).toEqual([...EVERYWHERE, 'WWW-Authenticate']);
-      for (const status of [429, 503])
-        expect(Object.keys(refusals[status]?.headers ?? {})).toContain('Retry-After');
-    }
-    expect(post.responses[200].content).toMatchObject({ 'application/json': { schema: ref('Plant') } });
-    const list = { type: 'array', items: ref('ListedPlant') };
-    expect(get.responses[200].content).toMatchObject({ 'application/json': { schema: list } });
-    const contentMediaType = 'application/x-ndjson';
-    expect(replay.responses[200].content).toMatchObject({
-      [contentMediaType]: {
-        schema: { type: 'string', contentMediaType, contentSchema: ref('CloudEvent') },
-      },
-      'text/event-stream': { schema: { type: 'string' } },
-    });
-    for (const { responses } of [get, post]) expect(responses).not.toHaveProperty('403');
   });
 
   test('has 50302 at the operations that docs/errors.md names', () => {

@@ -8,7 +8,6 @@ import {
   statSync,
   symlinkSync,
   truncateSync,
-  writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -109,15 +108,6 @@ describe('a start beside the view, the tree and the signed checkpoint of a log',
     for (const found of FOUND) expect(line).toMatch(found);
     expect(contents(dir)).toEqual(before);
   });
-
-  test('that is missing is refused even if the remaining files cannot be read', async () => {
-    for (const name of ['view.db', 'merkleTree.db', 'checkpoint-0123abcd']) {
-      const dir = tempDir();
-      writeFileSync(join(dir, name), 'damaged');
-      await expectStartFailure({ env: { DATA_DIR: dir } }, `${name} (cannot be read: `);
-      expect(readFileSync(join(dir, name), 'utf8')).toBe('damaged');
-    }
-  });
 });
 
 test.for(['log.db', 'view.db', 'merkleTree.db', 'lock.db'])(
@@ -142,20 +132,6 @@ test('a copy is not made beside files of another log', async () => {
   const before = contents(other);
   expectRefused(await runCli(['copy', '--from', dir, '--to', other]), /--to: .*has files of a log: view\.db/);
   expect(contents(other)).toEqual(before);
-});
-
-test('a first start that ended before its log had an event can be repeated', async () => {
-  const dir = tempDir();
-  for (const name of ['log.db', 'view.db', 'merkleTree.db']) writeFileSync(join(dir, name), '');
-  const first = await startServiceWithTree({ DATA_DIR: dir });
-  await first.close();
-  for (const name of ['view.db', 'merkleTree.db']) {
-    rmSync(join(dir, name));
-    using db = new DatabaseSync(join(dir, name)); // its tables were lost with its write-ahead log
-    db.exec('PRAGMA journal_mode = WAL');
-  }
-  const { as } = await startServiceWithTree({ DATA_DIR: dir });
-  expect(await as('alice').list()).toEqual([]);
 });
 
 describe('a start over an empty EventStoreDB', () => {

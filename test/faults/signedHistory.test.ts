@@ -66,7 +66,7 @@ function replace(dir: string, names: readonly string[]): void {
   appendTo(dir, ...plants(names));
 }
 
-// The signer reads the tree of any event store; merkleTree.test.ts has the tree of an EventStoreDB.
+// The signer reads the tree of any event store; the checker has the tree of an EventStoreDB.
 test.each<[what: string, change: typeof rewrite, names: string[]]>([
   ['an altered last event', rewrite, ['Fern', 'Moss', 'Elm']],
   ['its last event removed', rewrite, ['Fern', 'Moss']],

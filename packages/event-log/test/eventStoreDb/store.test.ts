@@ -1,15 +1,14 @@
-import { LEADER_CHANGES, openOnFake, openToInterrupt } from '@event-sourced/testing/interruptedReads';
+import { openOnFake } from '@event-sourced/testing/interruptedReads';
 import { openOn } from '@event-sourced/testing/sharedServer';
 import { storePool } from '@event-sourced/testing/storePool';
 import { openOver } from '@event-sourced/testing/stores';
-import { eventStoreContract, interruptedReadsContract, STREAM_PREFIX } from '../../src/testing/contract.ts';
+import { eventStoreContract, STREAM_PREFIX } from '../../src/testing/contract.ts';
 
 const pooled = storePool((url) => openOver(url, STREAM_PREFIX));
 
 eventStoreContract('the event store over EventStoreDB', openOnFake, {
   borrow: async () => (await pooled()).store,
 });
-interruptedReadsContract('over EventStoreDB', openToInterrupt, LEADER_CHANGES);
 const { EVENTSTOREDB_TEST_URL } = process.env;
 if (EVENTSTOREDB_TEST_URL)
   eventStoreContract('the event store over EVENTSTOREDB_TEST_URL', openOn(EVENTSTOREDB_TEST_URL));

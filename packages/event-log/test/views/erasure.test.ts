@@ -18,12 +18,14 @@ const USERS = ['alice', 'bob'];
 
 async function logIn(dir: string, items = 3): Promise<ErasableStore> {
   const store = await openIn(dir);
-  for (let i = 0; i < items; i++)
-    for (const list of USERS) {
+  const appends = Array.from({ length: items }, (_, i) =>
+    USERS.map((list) => {
       const data = { list, id: `${i}`, title: `to do of ${list}` };
       const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
-      await store.append(`plant-${list}/${i}`, event, NO_STREAM);
-    }
+      return store.append(`plant-${list}/${i}`, event, NO_STREAM);
+    }),
+  );
+  await Promise.all(appends.flat());
   return erasable(store);
 }
 
@@ -81,7 +83,7 @@ describe('after an erasure', () => {
     await caughtUp(follower, store);
     view.save();
     const ids: string[] = [];
-    for (let i = 0; i < 300; i++) {
+    for (let i = 0; i < 100; i++) {
       const data = { list: 'carol', id: `${i}`, title: 'Fern' };
       const event = { id: crypto.randomUUID(), type: 'ItemAdded', data, metadata: {} };
       await store.append(`plant-carol/${i}`, event, NO_STREAM);
@@ -96,7 +98,7 @@ describe('after an erasure', () => {
     expect(scrub).toHaveBeenCalled();
     expect(scrub.mock.calls.filter(([{ isRewritten }]) => !isRewritten)).toEqual([]);
     expect(viewFilesWith(dir, ...ids)).toEqual([]);
-    expect(view.titlesOf('carol')).toHaveLength(300);
+    expect(view.titlesOf('carol')).toHaveLength(100);
   });
 
   test('a view that is folded from several events is rebuilt once', async () => {

@@ -64,11 +64,6 @@ test('the commands of the README check any proof and any log', async () => {
   expect(checked.stdout).toMatch(/ {2}1:[\da-f]{64} {2}new events: 1\n$/);
 });
 
-test('the exit code of a check is 2 if the log is unavailable', async () => {
-  const args = ['--url', 'http://127.0.0.1:1', ...KEY, '--state', `${tempDir()}/state`, '--once'];
-  expect(await run(['monitor', ...args])).toMatchObject({ code: 2, stdout: '' });
-});
-
 test('a monitor follows a log although its output is on a full disk', async () => {
   const { url } = await serve(new FakeLog(entries(1)), { isPublic: true });
   const full = openSync('/dev/full', 'w');

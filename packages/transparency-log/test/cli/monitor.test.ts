@@ -113,29 +113,6 @@ describe('the command monitor', () => {
     for (const log of [one, two]) expect(stderr).toContain((await log.checkpoint()).toString('base64'));
   });
 
-  test('goes on after the disk was full, and raises an alarm although it is', async () => {
-    const [state, http] = [newState(), await serve(new FakeLog(entries(20)))];
-    symlinkSync('/dev/full', `${state}.draft`);
-    const running = startCommand([...optionsFor(http.url, state), '--interval', '1']);
-    await expect.poll(running.stderr).toMatch(/^not checked: cannot write \S+state: ENOSPC/m);
-    rmSync(`${state}.draft`);
-    await running.printed(/new events: 20/);
-    // What could not be written is not forgotten. The disk becomes full while nothing is written.
-    const held = Promise.withResolvers<ServerResponse>();
-    http.serve(held.resolve);
-    const response = await held.promise;
-    symlinkSync('/dev/full', `${state}.draft`);
-    const hidden = forkOf(21);
-    hidden.tile = () => Promise.reject(new Error('missing'));
-    http.serve(hidden);
-    response.destroy();
-    await expect.poll(running.stderr).toMatch(/^cannot write \S+: ENOSPC.*\nnot checked: .*404/m);
-    http.serve(new FakeLog(entries(22)));
-    const { code, stderr } = await running.ended;
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/\ncannot write .*: ENOSPC.*\nALARM: fork: .*; the evidence is in .*\n$/);
-  });
-
   test('compares the log with the checkpoint beside a state file that was lost', async () => {
     const [state, one] = [newState(), new FakeLog(entries(20))];
     const http = await serve(one);

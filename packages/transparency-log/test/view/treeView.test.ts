@@ -293,17 +293,14 @@ describe('a Merkle tree is rebuilt', () => {
     expect(tilesIn(dir)).toEqual(tilesIn(original.dir));
   });
 
-  test.for([
-    [0, 200],
-    [1, 0],
-  ] as const)('once a full tile that was altered, of level %i, is read', async ([level, index]) => {
+  test('once a full tile that was altered is read', async () => {
     const dir = logWith({ events: 257 * 256 });
     const { view, follower, logged } = followTree(dir);
     await follower.reached(257n * 256n);
     view.save();
     const read = () => view.readTile({ level: 0, index: 200, width: 256 });
     const { root } = view.head;
-    inTree(dir, zeroAt(level, index, 64));
+    inTree(dir, zeroAt(0, 200, 64));
     expect(read).toThrow(ViewBehind);
     expect(() => follower.ready).toThrow(ViewBehind);
     await follower.reached(257n * 256n);
