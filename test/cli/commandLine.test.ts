@@ -92,16 +92,11 @@ describe('the command line reports in one line, and does nothing, for', () => {
   test.for([
     ['without an option', ['copy', URL]],
     ['behind a mistyped option', ['copy', '--form', URL, '--to', './data']],
-    ['joined to a mistyped option', ['copy', `--form=${URL}`, '--to', './data']],
     ['joined to an option without a value', ['copy', `--help=${URL}`]],
     ['joined to an unknown letter', ['copy', '--from', 'a', '--to', 'b', `-p${SECRET}`]],
     ['with quotes, joined to a mistyped option', ['copy', `-x'=esdb://admin:'${SECRET}'@host`]],
-    ['behind two dashes', ['copy', '--', '--from', URL]],
-    ['with a mistyped scheme', ['copy', `--from=esbd://admin:${SECRET}@host`, '--to', './data']],
     ['joined to an option before the command', [`--from=${URL}`, '--to=./data', 'copy']],
     ['instead of the command', [URL, './data']],
-    ['instead of the command, with a quote', [`copy'${SECRET}`, './data']],
-    ['behind a mistyped command', ['copyy', `--from=${URL}`, '--to', './data']],
     ['behind another command', ['replay', `--from=${URL}`]],
   ])('a password %s, and does not print it', async ([, args]) => {
     const refused = await runCli(args as string[]);

@@ -1,4 +1,4 @@
-import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, readFileSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { dirWith, openIn } from '@event-sourced/testing/stores';
@@ -130,43 +130,6 @@ describe('a log that was not closed', () => {
     expect(await everything(second)).toHaveLength(54);
     await second.close();
     expect(checks).toHaveLength(1);
-  });
-
-  test('is closed without waiting for its check, and checked again by the next start', async () => {
-    const { dir } = await crashed(50);
-    const { execPath } = process;
-    process.execPath = join(dir, 'check'); // a check that does not end
-    writeFileSync(process.execPath, '#!/bin/sh\nexec sleep 3600', { mode: 0o755 });
-    onTestFinished(() => {
-      process.execPath = execPath;
-    });
-    const { store } = await openReporting(dir);
-    await append({ store }, 'a');
-    await store.close();
-    process.execPath = execPath;
-    const { promise: checked, resolve } = Promise.withResolvers<void>();
-    const again = await openSqliteStore({ file: join(dir, 'log.db'), onCheck: resolve });
-    await checked;
-    expect(await everything(again)).toHaveLength(54);
-    await again.close();
-  });
-
-  test('that cannot be checked is used', async () => {
-    const { dir } = await crashed(50);
-    const { execPath } = process;
-    process.execPath = join(dir, 'no such program');
-    onTestFinished(() => {
-      process.execPath = execPath;
-    });
-    const checks: Promise<void>[] = [];
-    const store = await openSqliteStore({
-      file: join(dir, 'log.db'),
-      onCheck: (checked) => checks.push(checked),
-    });
-    process.execPath = execPath;
-    await expect(checks[0]).rejects.toThrow('ENOENT');
-    await append({ store }, 'a');
-    await store.close();
   });
 
   test('is not opened if log.db is an older backup', async () => {

@@ -43,13 +43,6 @@ describe('observe/alerts.yml', () => {
   });
 });
 
-describe('observe/grafana/dashboard.json', () => {
-  test.each(panels.filter(({ type }) => type !== 'row'))('describes $title', ({ title, description }) => {
-    expect(description).toMatch(/^[A-Z].{20,200}\.$/);
-    expect(description).not.toBe(`${title}.`);
-  });
-});
-
 test('each metric of docs/metrics.md is in a panel or an alert', () => {
   const queries = [...panels.flatMap(({ targets = [] }) => targets), ...rules].map(({ expr }) => expr);
   const metrics = [...textOf('docs/metrics.md').matchAll(/^\| `(plant_store_\w+)`/gm)];

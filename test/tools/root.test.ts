@@ -128,12 +128,8 @@ describe.runIf(hasPython)('docs/tools/root.py', () => {
     test.each<[string, Partial<CloudEvent> | { data: object }]>([
       ['entry', { erased: '00'.repeat(32) }],
       ['ID', { id: idOf(1) }],
-      ['type', { type: 'PlantCreated' }],
-      ['revision', { revision: '1' }],
-      ['stream', { subject: 'plant-erased-1' }],
       ['stream of a plant', { subject: `plant-alice/erased-${stub(fern).id}` }],
       ['hash', { data: { sha256: digestOf(moss).sha256, type: 'PlantCreated' } }],
-      ['former type', { data: { ...digestOf(fern), type: 'PlantWatered' } }],
       ['further data', { data: { ...digestOf(fern), user: 'alice' } }],
     ])('a stub with another %s', async (_, changed) => {
       const altered = { ...line(stub(fern)), ...changed };
@@ -143,15 +139,10 @@ describe.runIf(hasPython)('docs/tools/root.py', () => {
     test.each([
       { erased: [] },
       { erased: [1, 0] },
-      { erased: [0, 0] },
       { erased: [-1, 0] },
-      { erased: [0.5] },
       { erased: ['0'] },
-      { erased: [true] },
-      { erased: 0 },
       { erased: [0], by: 'dana' },
       { erased: [2] },
-      [0],
       {},
     ])('a false record: %j', async (data) => {
       expect(await root([stub(fern), moss, recordOf(data, 3)])).toEqual(
