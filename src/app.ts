@@ -28,7 +28,7 @@ import type { Views } from './views.ts';
 const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
 const GUIDE = new URL('../docs/guide.md', import.meta.url);
 
-export type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
+type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
   Partial<Pick<Config, 'maxConnections'>> &
   Pick<AuditOptions, 'source' | 'transparency' | 'now' | 'metrics'> & {
     store: EventStore;

@@ -81,7 +81,7 @@ const PATHS = ['DATA_DIR', 'KEY_FILE', 'LOG_KEY_FILE'] as const;
 export const SETTINGS = Object.keys(Settings.properties);
 
 /** The configuration is invalid. The message names every problem and quotes no secret. */
-export class BadConfig extends Error {
+class BadConfig extends Error {
   override readonly name = 'BadConfig';
   constructor(problems: string[]) {
     super(`invalid configuration:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);

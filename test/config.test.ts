@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { witnessKey } from '../packages/transparency-log/test/witness/cosign.ts';
-import { BadConfig, readConfig as readConfigIn, SETTINGS, useTempDir } from '../src/config.ts';
+import { readConfig as readConfigIn, SETTINGS, useTempDir } from '../src/config.ts';
 
 const home = process.cwd();
 let checkout: string;
@@ -27,8 +27,8 @@ function problemsOf(env: Record<string, string>): string[] {
   try {
     readConfig(env);
   } catch (error) {
-    expect(error).toBeInstanceOf(BadConfig);
-    const [first, ...lines] = (error as BadConfig).message.split('\n');
+    expect(error).toMatchObject({ name: 'BadConfig' });
+    const [first, ...lines] = (error as Error).message.split('\n');
     expect(first).toBe('invalid configuration:');
     return lines.map((line) => line.trim());
   }

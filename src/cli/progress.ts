@@ -1,5 +1,6 @@
-/** The number of processed events, the position of the last one, and the end of the log. */
-type Done = { step: string; events: number; position: bigint; end: bigint };
+import type { Progress as Processed } from '@event-sourced/event-log/views';
+
+type Done = Processed & { step: string };
 
 /** The progress of a step; `rate` in events per second. */
 type Report = Done & { percent: number; rate: number; secondsLeft: number };

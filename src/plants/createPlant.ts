@@ -9,7 +9,7 @@ import {
 import { type CommandContext, EVENTS, newPlantEvent } from './events.ts';
 import { plantStream } from './stream.ts';
 
-export type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
+type CreatePlant = { user: string; id: bigint; name: string; tag?: string };
 
 /** The user has another plant with this ID, created at `position`. */
 export class PlantIdTaken extends Error {

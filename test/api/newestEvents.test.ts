@@ -2,16 +2,14 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type BarCounts, Bars } from '../../packages/audit/src/page/bars.ts';
-import {
-  MAX_LIMIT,
-  newestEvents,
-  type OrderedEventQuery,
-} from '../../packages/audit/src/routes/newestEvents.ts';
+import { newestEvents, type OrderedEventQuery } from '../../packages/audit/src/routes/newestEvents.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { occurredAt } from '../../packages/event-log/src/replay/cloudEvent.ts';
 import { EventFilter, UnknownUser } from '../../packages/event-log/src/replay/eventFilter.ts';
 import { PLANT_STREAMS } from '../../src/plants/stream.ts';
 import { AUDITORS, appOver } from '../support/appOver.ts';
+
+const MAX_LIMIT = 1_000;
 
 const USERS = ['alice', 'bob', 'alice/1', 'alicf'];
 const TYPES = ['PlantCreated', 'PlantMoved'];

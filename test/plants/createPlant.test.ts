@@ -3,7 +3,9 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { everything } from '../../packages/event-log/src/testing/contract.ts';
-import { type CreatePlant, createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
+import { createPlant, PlantIdTaken } from '../../src/plants/createPlant.ts';
+
+type CreatePlant = Parameters<typeof createPlant>[1];
 
 const CONTEXT = {
   now: () => new Date('2026-03-01T12:00:00.000Z'),

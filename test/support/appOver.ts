@@ -5,7 +5,7 @@ import { SILENT } from '../../packages/event-log/src/logger.ts';
 import type { Follower } from '../../packages/event-log/src/views/follow.ts';
 import { ReadYourWrites } from '../../packages/event-log/src/views/readYourWrites.ts';
 import type { Claims } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { buildApp, type Dependencies } from '../../src/app.ts';
+import { buildApp } from '../../src/app.ts';
 import { Erasures } from '../../src/erasures.ts';
 import { VIEWS, type Views } from '../../src/views.ts';
 
@@ -46,7 +46,7 @@ export async function appOver(
     reached = async () => {},
     plantsByUser,
     ...given
-  }: Partial<Dependencies & Views> & { reached?: Follower['reached'] } = {},
+  }: Partial<Parameters<typeof buildApp>[0] & Views> & { reached?: Follower['reached'] } = {},
 ) {
   const lines: string[] = [];
   const store = {

@@ -7,7 +7,7 @@ export const START: Position = 0n;
 /** The expected revision of a stream that does not exist yet; a stream's first event has revision 0. */
 export const NO_STREAM = -1n;
 
-export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /** An event to append. `id` is a UUID, created once per command; a retry must send the same one. */
 export type NewEvent = {
@@ -203,6 +203,9 @@ export class LogDamaged extends StoreUnavailable {
 export class LogReplaced extends Error {
   override readonly name = 'LogReplaced';
 }
+
+/** A problem, at a position of the log if it has one. */
+export type Problem = { position?: Position; problem: string };
 
 /** An event of a known type that does not match its schema, or contradicts its stream. */
 export class InvalidEvent extends Error {

@@ -9,7 +9,7 @@ const NEW_EVENTS_PER_TURN = 500;
 /** The fixed cost of a batch, in events. */
 const BATCH_COST = 16;
 /** A live reader that does not request events for this time loses its subscription. */
-export const IDLE_TIMEOUT_MS = 2_000;
+const IDLE_TIMEOUT_MS = 2_000;
 
 const anyTurn: NextTurn = () => setImmediate();
 

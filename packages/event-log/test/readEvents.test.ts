@@ -14,8 +14,10 @@ import {
   START,
   StoreUnavailable,
 } from '../src/eventStore.ts';
-import { IDLE_TIMEOUT_MS, readLive, readToEnd } from '../src/readEvents.ts';
+import { readLive, readToEnd } from '../src/readEvents.ts';
 import { event } from '../src/testing/contract.ts';
+
+const IDLE_TIMEOUT_MS = 2_000;
 
 function recorded(position: Position): RecordedEvent {
   const stream = `plant-${position % 2n === 0n ? 'alice' : 'bob'}/${position}`;

@@ -2,7 +2,6 @@ export { apiReference } from './apiReference.ts';
 export { authenticate, requireScope, restrictScope } from './auth.ts';
 export { causeChain } from './errorHandler.ts';
 export {
-  type ErrorEntry,
   entry,
   HTTP_ERRORS,
   HttpError,

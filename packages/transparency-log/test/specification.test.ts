@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { cloudEventEntry, cloudEventText, entryOf, readText } from '../src/digest/index.ts';
+import { entryOf } from '../src/digest/eventEntry.ts';
+import { cloudEventEntry, cloudEventText } from '../src/digest/index.ts';
+import { readText } from '../src/digest/readText.ts';
 import { leafHash } from '../src/merkle/merkleTree.ts';
 
 const PAGE = readFileSync(new URL('../SPECIFICATION.md', import.meta.url), 'utf8');

@@ -52,7 +52,7 @@ export async function readPage(
 }
 
 /** The counts of events, and the position up to which the log was searched. */
-export type Histogram = BarCounts & { events: number; end: string; before?: string };
+type Histogram = BarCounts & { events: number; end: string; before?: string };
 
 /** Counts events over time. @throws ApiError */
 export async function readHistogram(

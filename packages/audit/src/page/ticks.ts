@@ -6,7 +6,7 @@ const LENGTHS_MS = BAR_LENGTHS_MS.filter((length) => length <= WEEK_MS);
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 1_200, 12_000];
 const MAX_TICKS = 8;
 
-export type Tick = { time: number; label: string };
+type Tick = { time: number; label: string };
 
 /** At most eight round times within a range, by the clocks of a zone. */
 export function ticks(from: number, to: number, zone: Zone): Tick[] {

@@ -11,7 +11,7 @@ import { type Static, Type } from 'typebox';
 import { searchBackwards } from './searchBackwards.ts';
 
 const DEFAULT_LIMIT = 100;
-export const MAX_LIMIT = 1_000;
+const MAX_LIMIT = 1_000;
 /** A page ends when it has this number of characters, even with few events. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 

@@ -1,5 +1,5 @@
 /** Ctrl-C reaches a process twice, from the terminal and from npm: within this window both count as one signal. */
-export const SAME_SIGNAL_WINDOW_MS = 1_000;
+const SAME_SIGNAL_WINDOW_MS = 1_000;
 const CLEANUP_TIMEOUT_MS = 5_000;
 
 type Handlers = Record<'stop' | 'force', (signal: NodeJS.Signals) => void> & { timeoutMs: number };

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { openReadOnly } from '../disk/sqlite.ts';
-import type { Position } from '../eventStore.ts';
+import type { Position, Problem } from '../eventStore.ts';
 import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
 import { unlessAborted } from '../time/sleep.ts';
 import { findings, SCHEMA } from './file.ts';
@@ -8,9 +8,6 @@ import { findings, SCHEMA } from './file.ts';
 // SQLite's integrity_check blocks its thread, so it runs on its own thread. This file has the code of both threads.
 
 const MAX_FINDINGS = 100;
-
-/** A problem, at a position of the log if it has one. */
-type Problem = { position?: Position; problem: string };
 
 /**
  * `problems`: damage found by SQLite's integrity_check, revisions that no append has written, missing or altered tables

@@ -22,7 +22,7 @@ import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 /** The maximum number of events in a batch of a subscription. */
 export const BATCH_SIZE = 500;
 /** If the streams of a read have more events, it reads by position, not by their index. */
-export const MAX_INDEXED_EVENTS = 10_000;
+const MAX_INDEXED_EVENTS = 10_000;
 const POLL_INTERVAL_MS = 100;
 
 export type LogReaderOptions = {

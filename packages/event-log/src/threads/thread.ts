@@ -4,7 +4,7 @@ import { parentPort, Worker, type WorkerOptions, workerData } from 'node:worker_
 // port.
 
 /** The operations of a thread: one argument, one result. */
-export type Operations = { [operation: string]: (argument: never) => unknown };
+type Operations = { [operation: string]: (argument: never) => unknown };
 type Argument<O extends Operations, N extends keyof O> = Parameters<O[N]>[0];
 
 /** A call with the ID NO_REPLY gets no reply. */

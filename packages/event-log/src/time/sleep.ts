@@ -41,11 +41,3 @@ export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Prom
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
   });
 }
-
-/** Resolves when the signal aborts. */
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}

@@ -1,7 +1,8 @@
+export type { Problem } from '../eventStore.ts';
 export { Follower, type Progress } from './follow.ts';
 export { ReadYourWrites } from './readYourWrites.ts';
 export { View } from './view.ts';
-export { type ComparedView, type Problem, ViewComparison } from './viewComparison.ts';
+export { type ComparedView, ViewComparison } from './viewComparison.ts';
 export {
   type Difference,
   openForReading,

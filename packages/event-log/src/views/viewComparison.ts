@@ -2,7 +2,14 @@ import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
 import { prepareArrays } from '../disk/sqlite.ts';
 import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
-import { InvalidEvent, NO_LOG_ID, type Position, type RecordedEvent, START } from '../eventStore.ts';
+import {
+  InvalidEvent,
+  NO_LOG_ID,
+  type Position,
+  type Problem,
+  type RecordedEvent,
+  START,
+} from '../eventStore.ts';
 import type { View } from './view.ts';
 import {
   type Difference,
@@ -16,9 +23,6 @@ import {
 
 /** The number of events per commit of a draft: a larger commit writes fewer pages. */
 const DRAFT_BATCH = 30_000;
-
-/** A problem, at a position of the log if it has one, or at an event. */
-export type Problem = Difference & { position?: bigint };
 
 /** A view in a file; `open` opens it in a draft. */
 export type ComparedView = { name: string; file: string; open: (draftFile: string) => View };
@@ -85,7 +89,7 @@ export class ViewComparison implements Disposable {
   }
 
   /** Yields every difference; call it after the last event. */
-  *problems(): Generator<Problem> {
+  *problems(): Generator<Problem & Difference> {
     const { name, file } = this.#options;
     if (!this.#followsLog) {
       yield { problem: `the view ${name} belongs to another log: the next start rebuilds it` };
@@ -126,7 +130,7 @@ function* differences(
   db: DatabaseSync,
   table: string,
   describe: ViewDefinition['describe'],
-): Generator<Problem> {
+): Generator<Problem & Difference> {
   const found = db.prepare("SELECT name, pk FROM pragma_table_info(?, 'draft')").all(table);
   const columns = found.map(({ name }) => String(name));
   const allOf = (row: string): string => columns.map((name) => `${row}.${name}`).join();

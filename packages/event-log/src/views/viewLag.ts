@@ -1,5 +1,5 @@
-import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
-import { parseRfc3339 } from '../time/rfc3339.ts';
+import type { EventLog, Position } from '../eventStore.ts';
+import { occurredAt } from '../replay/cloudEvent.ts';
 
 /** The number of events that a view has not applied, and the age of the first one in seconds, if it is known. */
 type Lag = { events: number; seconds: number | undefined };
@@ -16,8 +16,4 @@ export async function viewLag(log: EventLog, position: Position, now: Date): Pro
   const time = occurredAt(first);
   const seconds = time === undefined ? undefined : Math.max(0, (now.getTime() - time) / 1_000);
   return { events: log.indexOf ? log.indexOf(last) - log.indexOf(position) : events.length, seconds };
-}
-
-function occurredAt({ metadata }: RecordedEvent): number | undefined {
-  return parseRfc3339((metadata as { occurredAt?: unknown } | undefined)?.occurredAt);
 }

@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { handleSignals, SAME_SIGNAL_WINDOW_MS } from '../../src/process/signals.ts';
+import { handleSignals } from '../../src/process/signals.ts';
 
 const TIMEOUT_MS = 9_000;
+const SAME_SIGNAL_WINDOW_MS = 1_000;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });

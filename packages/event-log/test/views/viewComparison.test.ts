@@ -2,8 +2,8 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { RecordedEvent } from '../../src/eventStore.ts';
-import { type Problem, ViewComparison } from '../../src/views/viewComparison.ts';
+import type { Problem, RecordedEvent } from '../../src/eventStore.ts';
+import { ViewComparison } from '../../src/views/viewComparison.ts';
 import { inFile, item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
 
 const EVENTS = [

@@ -2,7 +2,6 @@ import { runUntilSignal } from '@event-sourced/event-log/process';
 import { CommanderError } from 'commander';
 import { commandLine } from './commandLine.ts';
 
-export { commandLine } from './commandLine.ts';
 export { once, reportInOneLine } from './errorOutput.ts';
 
 /** Runs the command in the arguments of the process. A signal stops the command, then ends the process. */

@@ -2,7 +2,7 @@
 
 export { cloudEventEntry, cloudEventText, hashedAttributes } from './cloudEventEntry.ts';
 export { type ErasureProblem, ErasureRules } from './erasureRules.ts';
-export { digestOf, entryOf, eventEntry, stubDigest, stubOf } from './eventEntry.ts';
-export { canonicalJson, eventText } from './eventText.ts';
+export { digestOf, eventEntry, stubOf } from './eventEntry.ts';
+export { eventText } from './eventText.ts';
 export { openReceipt, type Receipt } from './openReceipt.ts';
-export { describeEvent, type EventInText, readText } from './readText.ts';
+export type { EventInText } from './readText.ts';

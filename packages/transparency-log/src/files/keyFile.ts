@@ -34,7 +34,7 @@ export type KeyFormat = {
 };
 
 /** The JWK alone. */
-export const PLAIN_JWK: KeyFormat = { wrap: (jwk) => jwk, unwrap: (json) => json };
+const PLAIN_JWK: KeyFormat = { wrap: (jwk) => jwk, unwrap: (json) => json };
 
 /**
  * Reads an Ed25519 key pair from a file that only its owner can read. Creates the file if it does not exist, then `isNew`;

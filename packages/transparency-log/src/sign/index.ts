@@ -1,1 +1,1 @@
-export { signCheckpoint, signNote, toVerifierKey } from './signCheckpoint.ts';
+export { signCheckpoint, toVerifierKey } from './signCheckpoint.ts';

@@ -21,7 +21,7 @@ export class NotYetCosigned extends Error {
 
 export const CHECKPOINT_REFUSALS = ['log_contradicts', 'file_unusable'] as const;
 /** Why nothing is signed. */
-export type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
+type CheckpointRefusal = (typeof CHECKPOINT_REFUSALS)[number];
 
 /** Observes checkpoints, for metrics. */
 export type CheckpointObserver = WitnessObserver & {

@@ -1,2 +1,2 @@
 export { canVerify } from './cosignature.ts';
-export { type Policy, parsePolicy } from './policy.ts';
+export { parsePolicy } from './policy.ts';

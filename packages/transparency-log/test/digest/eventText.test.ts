@@ -7,7 +7,7 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { copyLog } from '../../../event-log/src/copy/copyLog.ts';
-import { type Json, NO_STREAM, type RecordedEvent } from '../../../event-log/src/eventStore.ts';
+import { type NewEvent, NO_STREAM, type RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { eventText } from '../../src/digest/eventText.ts';
@@ -186,7 +186,7 @@ const NAMES = [
   'emoji 🌱👩‍🌾, half \ud83c, \ufeffmark, \ufffd',
 ];
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-const OTHER_DATA: { [key: string]: Json } = {
+const OTHER_DATA: NewEvent['data'] = {
   numbers: [0.1, 1e-300, 1.5e10, 2 ** 53 - 1],
   '2': { '': null },
   '1': [],

@@ -1,1 +1,0 @@
-export { moduleBeside, serve, Thread, threadData } from './thread.ts';

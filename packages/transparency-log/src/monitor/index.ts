@@ -1,2 +1,0 @@
-export { monitorLog } from './monitor.ts';
-export type { MonitorOptions } from './monitorOptions.ts';
