@@ -292,7 +292,7 @@ describe('verify finds', () => {
     const hashes = `CAST(substr(hashes, 1, 32) || x'0000000000000000' || substr(hashes, 41) AS BLOB)`;
     inFile(dir, 'merkleTree.db', `UPDATE tiles SET hashes = ${hashes} WHERE level = 0`);
     const { stdout } = await verify({ DATA_DIR: dir }, '--json', '--expect', await kept());
-    expect(problemsIn(stdout)).toEqual([ENTRY]);
+    expect(problemsIn(stdout)).toEqual([expect.stringContaining(ENTRY)]);
   });
 
   test('a column that is stored as a BLOB, in one line', async () => {
