@@ -15,7 +15,9 @@ export const ATTEMPT_TIMEOUT_MS = 3_000;
 export const FIRST_REPLY_TIMEOUT_MS = 10_000;
 /** For later connections: a cluster reports a frozen leader until it elects another; a look-up takes 2 s per node. */
 export const REOPENING_TIMEOUT_MS = 5_000;
-export const MAX_RETRY_DELAY_MS = 1_000;
+const MAX_RETRY_DELAY_MS = 1_000;
+/** After an attempt to connect has failed, however many calls wait for the connection. */
+const RECONNECT_DELAY_MS = 200;
 /** For calls in flight when the client is closed. */
 export const CLOSE_TIMEOUT_MS = 1_500;
 /** Between the starts of two connections: each one is a thread. */
@@ -31,22 +33,23 @@ type Listeners = {
   onLeaderChange?: ((from: string, to: string) => void) | undefined;
 };
 
+/** One attempt of a call, over an open connection, for at most this time. */
+type Attempt<T> = (connection: Connection, timeoutMs: number) => Promise<T>;
+
 /**
- * Keeps one connection open. One loop opens it with a read, and replaces it when it has ended; calls and subscriptions
- * wait for an open connection. Failed calls are retried until a deadline.
+ * Owns the one connection, and all retrying. A call is attempted again until its deadline, each time over the open
+ * connection; if there is none, the attempt opens one.
  */
 export class Client {
   readonly #url: string;
   readonly #listeners: Listeners;
   readonly #closing = new AbortController();
   readonly #inFlight = new Set<Promise<unknown>>();
-  #open: Connection | undefined;
-  /** No more connections are opened. */
-  #isOver = false;
   #connection: Connection;
-  /** Resolves after the next attempt to open a connection, with its failure, if any. */
-  #attempt = Promise.withResolvers<CallFailed | undefined>();
-  #lastFailure = new CallFailed('timeout', `no response yet: ${UNREACHABLE_HINT}`);
+  /** The open connection, or the attempt to open it. */
+  #opened: Promise<Connection> | undefined;
+  #hasResponded = false;
+  #lastFailure = new CallFailed('transient', `no response yet: ${UNREACHABLE_HINT}`);
   /** The address of the node that responded to the last read. */
   node: string | undefined;
 
@@ -54,122 +57,100 @@ export class Client {
     this.#url = url;
     this.#listeners = listeners;
     this.#connection = new Connection(url, this.#onNode);
-    void this.#run();
   }
 
   get closed(): AbortSignal {
     return this.#closing.signal;
   }
 
-  /** Waits for the first attempt to connect, repeated while access is denied. @throws AccessDenied after a timeout */
+  /** Tries to connect, again only while access is denied. @throws AccessDenied; CallFailed if the URL is invalid */
   async firstAttempt(): Promise<void> {
-    const deadline = performance.now() + ACCOUNTS_TIMEOUT_MS;
-    for (;;) {
-      const failure = await this.#attempt.promise;
-      const isDenied = failure?.kind === 'accessDenied';
-      if (failure?.kind === 'badConnectionString' || (isDenied && performance.now() >= deadline))
-        throw new AccessDenied(failure.message, { cause: failure });
-      if (!isDenied) return;
-    }
+    const attempt = (): Promise<unknown> =>
+      this.#connect().catch((error) => {
+        if (error.kind === 'accessDenied' || error.kind === 'permanent') throw error;
+      });
+    await this.#repeat(attempt, performance.now() + ACCOUNTS_TIMEOUT_MS);
   }
 
   /** Resolves with an open connection. @throws StoreUnavailable at the deadline, or if the client is closed */
-  async connected(deadline = Number.POSITIVE_INFINITY): Promise<Connection> {
-    while (!this.#open) {
-      if (this.#isOver) throw new StoreUnavailable('the log is closed');
-      const remaining = deadline - performance.now();
-      if (remaining <= 0) throw unavailable(this.#lastFailure);
-      const attempt = this.#attempt.promise;
-      await (remaining === Number.POSITIVE_INFINITY ? attempt : unlessLater(remaining, attempt));
-    }
-    return this.#open;
+  connected(deadline: number): Promise<Connection> {
+    return this.retry(async (connection) => connection, deadline);
   }
 
-  /** Ends the connection if it has been in use for at least this time; returns whether it did. */
-  renew(reason: string, afterMs: number): boolean {
-    const isDue = performance.now() - this.#connection.startedAt >= afterMs;
-    if (isDue) this.#connection.end(reason);
-    return isDue;
+  /** Repeats a call. A page has no timeout: while the connection lives, the server is searching the log. */
+  call<O extends keyof Operations>(operation: O, argument: Argument<O>, deadline: number): Result<O> {
+    const isPage = operation.startsWith('readPage');
+    return this.retry(
+      (connection, timeoutMs) => connection.call(operation, argument, isPage ? undefined : timeoutMs),
+      deadline,
+    );
   }
 
   /**
-   * Calls the server until a call succeeds, for at most `timeoutMs`. The deadline does not interrupt a read of a page:
-   * while the connection lives, the server is searching the log. @throws CallFailed with a kind that is a result;
-   * StoreUnavailable; AppendDenied, or Error, if retrying does not help
+   * Repeats an attempt over an open connection until it succeeds, or until a deadline (of `performance.now()`).
+   * @throws StoreUnavailable, AccessDenied, AppendDenied; CallFailed if retrying does not help
    */
-  call<O extends keyof Operations>(operation: O, argument: Argument<O>, timeoutMs: number): Result<O> {
-    const result = this.#retry(operation, argument, timeoutMs);
+  retry<T>(attempt: Attempt<T>, deadline: number): Promise<T> {
+    const result = this.#repeat(async () => {
+      const connection = await unlessLater(deadline - performance.now(), this.#connect());
+      if (!connection) throw this.#lastFailure;
+      return attempt(connection, Math.min(ATTEMPT_TIMEOUT_MS, deadline - performance.now()));
+    }, deadline);
     this.#inFlight.add(result);
     const done = (): void => void this.#inFlight.delete(result);
     result.then(done, done);
     return result;
   }
 
-  async #retry<O extends keyof Operations>(
-    operation: O,
-    argument: Argument<O>,
-    timeoutMs: number,
-  ): Result<O> {
-    const deadline = performance.now() + timeoutMs;
-    let lastFailure: CallFailed | undefined;
+  async #repeat<T>(attempt: () => Promise<T>, deadline: number): Promise<T> {
+    let cause: CallFailed | undefined;
     for (let failures = 0; ; failures++) {
-      if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause: lastFailure });
-      const connection = await this.connected(deadline);
-      const remaining = deadline - performance.now();
-      const isPage = operation.startsWith('readPage');
+      if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause });
       try {
-        const attemptMs = isPage ? undefined : Math.min(ATTEMPT_TIMEOUT_MS, remaining);
-        return await connection.call(operation, argument, attemptMs);
+        return await attempt();
       } catch (error) {
-        const failure = error as CallFailed;
-        if (failure.kind === 'wrongRevision' || failure.kind === 'streamDeleted') throw failure;
-        if (failure.kind === 'permanent')
-          throw new Error(`EventStoreDB rejects this permanently: ${failure.message}`, { cause: failure });
-        if (failure.kind === 'appendDenied') throw new AppendDenied(failure.message, { cause: failure });
-        if (failure.kind !== 'timeout' || !lastFailure) lastFailure = failure;
+        if (!(error instanceof CallFailed) || error.kind === 'permanent') throw error;
         const delay = backOff(failures, MAX_RETRY_DELAY_MS);
-        if (performance.now() + delay >= deadline) throw unavailable(lastFailure);
+        const isLast = performance.now() + delay >= deadline;
+        if (!isLast || !cause) cause = error; // the last attempt may have had too little time
+        if (isLast) throw unavailable(cause);
         await sleep(delay, this.closed);
       }
     }
   }
 
-  async #run(): Promise<void> {
-    let hasResponded = false;
-    for (let failures = 0; ; ) {
-      const connection = this.#connection;
-      try {
-        await connection.started.promise;
-        const timeoutMs = hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
-        await connection.call('readEdge', 'last', timeoutMs);
-        hasResponded = true;
-        failures = 0;
-        this.#open = connection;
-        this.#finishAttempt();
-        this.#lastFailure = await connection.ended.promise;
-        this.#open = undefined;
-      } catch (error) {
-        const { kind, message } = error as CallFailed;
-        const hint = kind === 'timeout' && !hasResponded ? `: ${UNREACHABLE_HINT}` : '';
-        this.#lastFailure = new CallFailed(kind, message + hint);
-        this.#finishAttempt(this.#lastFailure);
-        await sleep(backOff(failures++, MAX_RETRY_DELAY_MS), this.closed);
-      }
-      if (this.closed.aborted) break;
-      if (connection.endReason === undefined) continue;
-      const age = performance.now() - connection.startedAt;
-      await sleep(Math.max(0, MIN_CONNECTION_INTERVAL_MS - age), this.closed);
-      if (this.closed.aborted) break;
+  /** The open connection. All callers share the attempt to open one. @throws CallFailed; StoreUnavailable if closed */
+  #connect(): Promise<Connection> {
+    this.#opened ??= this.#open().catch(async (error) => {
+      const isHinted = !this.#hasResponded && (error.kind === 'transient' || error.kind === 'broken');
+      const failure = isHinted ? new CallFailed(error.kind, `${error.message}: ${UNREACHABLE_HINT}`) : error;
+      if (failure instanceof CallFailed) this.#lastFailure = failure;
+      await sleep(RECONNECT_DELAY_MS, this.closed);
+      this.#opened = undefined;
+      throw failure;
+    });
+    return this.#opened;
+  }
+
+  /** Opens the connection, or a new one if it has ended, with a read. */
+  async #open(): Promise<Connection> {
+    if (this.#connection.endReason !== undefined) {
+      const age = performance.now() - this.#connection.startedAt;
+      await sleep(MIN_CONNECTION_INTERVAL_MS - age, this.closed);
+      if (this.closed.aborted) throw new StoreUnavailable('the log is closed');
       this.#listeners.observer?.onReconnect();
       this.#connection = new Connection(this.#url, this.#onNode);
     }
-    this.#isOver = true;
-    this.#finishAttempt();
-  }
-
-  #finishAttempt(failure?: CallFailed): void {
-    this.#attempt.resolve(failure);
-    this.#attempt = Promise.withResolvers();
+    const connection = this.#connection;
+    await connection.started.promise;
+    const timeoutMs = this.#hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
+    await connection.call('readEdge', 'last', timeoutMs);
+    this.#hasResponded = true;
+    void connection.ended.promise.then((failure) => {
+      this.#lastFailure = failure;
+      this.#opened = undefined;
+    });
+    return connection;
   }
 
   readonly #onNode = (node: string): void => {
@@ -187,5 +168,8 @@ export class Client {
 }
 
 function unavailable(cause: CallFailed): StoreUnavailable {
-  return new (cause.kind === 'accessDenied' ? AccessDenied : StoreUnavailable)(cause.message, { cause });
+  const { kind, message } = cause;
+  const Unavailable =
+    kind === 'accessDenied' ? AccessDenied : kind === 'appendDenied' ? AppendDenied : StoreUnavailable;
+  return new Unavailable(message, { cause });
 }

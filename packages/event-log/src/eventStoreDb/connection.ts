@@ -1,7 +1,7 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { moduleBeside, Thread } from '../threads/thread.ts';
-import { CallFailed, type FailureKind, type LogId } from './protocol.ts';
+import { CallFailed, type LogId } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
 export type Argument<O extends keyof Operations> = Parameters<Operations[O]>[0];
@@ -12,7 +12,7 @@ type ClientThread = Thread<Operations, string | undefined, string>;
 
 /** A connection with a shorter silence is not considered broken. */
 const MIN_SILENCE_MS = 1_000;
-/** A connection is ended if its node refuses every append for this time; a leader election takes about 5 s. */
+/** A connection is ended if every append is refused for this time; a leader election takes about 5 s. */
 const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
 
 /**
@@ -21,7 +21,7 @@ const REFUSED_APPENDS_TIMEOUT_MS = 3_000;
  */
 export class Connection {
   readonly startedAt = performance.now();
-  /** Resolves when the thread has started; rejects if the connection ends first. */
+  /** Resolves when the thread has started; rejects if the URL is invalid, or the connection ends first. */
   readonly started = Promise.withResolvers<void>();
   /** Resolves with the reason when the connection has ended. */
   readonly ended = Promise.withResolvers<CallFailed>();
@@ -29,12 +29,10 @@ export class Connection {
   endReason: string | undefined;
   /** The ID of the log, once it was read over this connection. */
   logId: LogId | undefined;
-  #endKind: FailureKind = 'unavailable';
   readonly #thread: ClientThread;
   /** The times of the last reply to any call, and of the last reply to an append. */
   #lastReplyAt = 0;
   #lastAppendReplyAt = 0;
-  #hasSucceeded = false;
   /** The time from which every append has been refused. */
   #appendsRefusedSince: number | undefined;
 
@@ -57,7 +55,9 @@ export class Connection {
     this.started.promise.catch(() => {});
     thread.started.then(
       (invalid) =>
-        invalid === undefined ? this.started.resolve() : this.end(invalid, 'badConnectionString'),
+        invalid === undefined
+          ? this.started.resolve()
+          : this.started.reject(new CallFailed('permanent', invalid)),
       () => {},
     );
   }
@@ -71,12 +71,12 @@ export class Connection {
     argument: Argument<O>,
     timeoutMs = Number.POSITIVE_INFINITY,
   ): Result<O> {
-    if (this.endReason !== undefined) return Promise.reject(new CallFailed(this.#endKind, this.endReason));
+    if (this.endReason !== undefined) return Promise.reject(new CallFailed('broken', this.endReason));
     const startedAt = performance.now();
     return new Promise((resolve, reject) => {
       const expire = (): void => {
         const silence = performance.now() - startedAt;
-        const failure = new CallFailed('timeout', `no response for ${Math.round(silence)} ms`);
+        const failure = new CallFailed('transient', `no response for ${Math.round(silence)} ms`);
         reject(failure);
         // Appends share one gRPC call, which may hang while reads work; a late read may just be long.
         const lastReplyAt = operation === 'append' ? this.#lastAppendReplyAt : this.#lastReplyAt;
@@ -101,23 +101,22 @@ export class Connection {
         ({ kind, message }: CallFailed) => {
           const failure =
             this.endReason === undefined
-              ? new CallFailed(kind ?? 'unavailable', message)
-              : new CallFailed(this.#endKind, this.endReason);
+              ? new CallFailed(kind ?? 'broken', message)
+              : new CallFailed('broken', this.endReason);
           replied(failure);
           reject(failure);
-          if (this.#isBrokenBy(failure)) this.end(failure.message);
+          if (failure.kind === 'broken') this.end(failure.message);
         },
       );
     });
   }
 
   /** Ends the thread; pending calls fail. */
-  end(reason: string, kind: FailureKind = 'unavailable'): void {
+  end(reason: string): void {
     if (this.endReason !== undefined) return;
     this.endReason = reason;
-    this.#endKind = kind;
     void this.#thread.terminate();
-    const failure = new CallFailed(kind, reason);
+    const failure = new CallFailed('broken', reason);
     this.started.reject(failure);
     this.ended.resolve(failure);
   }
@@ -125,20 +124,17 @@ export class Connection {
   /** Even a late reply shows that the connection works. */
   #handleReply(operation: keyof Operations, failure: CallFailed | undefined): void {
     this.#lastReplyAt = performance.now();
-    if (!failure) this.#hasSucceeded = true;
     if (operation !== 'append') return;
     this.#lastAppendReplyAt = this.#lastReplyAt;
     this.#watchAppends(this.#lastReplyAt, failure);
   }
 
-  /** Whether the client now replaces its channel, or may be in a broken state; not if it never reached the server. */
-  #isBrokenBy({ kind }: CallFailed): boolean {
-    return kind === 'connectionBroken' || (kind === 'unavailable' && this.#hasSucceeded);
-  }
-
-  /** Ends the connection to a node that responds but refuses all appends, such as an isolated former leader. */
+  /**
+   * Ends the connection if all appends are refused: its node may be an isolated former leader, and its one call for
+   * appends keeps the groups that its user had.
+   */
   #watchAppends(now: number, failure: CallFailed | undefined): void {
-    if (failure?.kind !== 'transient') {
+    if (failure?.kind !== 'transient' && failure?.kind !== 'appendDenied') {
       this.#appendsRefusedSince = undefined;
       return;
     }

@@ -9,18 +9,20 @@ export const GRPC_STATUS = { OK: 0, CANCELLED: 1, UNKNOWN: 2, INVALID_ARGUMENT: 
 type ClientError = Error & { code?: number };
 
 /** The client's error type, for errors of the server. */
-function errorType(error: unknown): string | undefined {
+export function errorType(error: unknown): string | undefined {
   return isCommandError(error as Error) ? (error as { type?: string }).type : undefined;
 }
 
 /** The access that an operation requires; all other operations read $all. */
 const ACCESS: Record<string, string> = { append: 'append events', readStream: 'read streams' };
 
-export function toFailure(error: ClientError, operation: string): CallFailed {
+/** `hasResponded`: the server has responded to this client before. */
+export function toFailure(error: ClientError, operation: string, hasResponded: boolean): CallFailed {
   if (error instanceof CallFailed) return error;
   const isAppend = operation === 'append';
-  const kind = isAppend && leavesClientBroken(error) ? 'connectionBroken' : classify(error);
+  const kind = isAppend && leavesClientBroken(error) ? 'broken' : classify(error, hasResponded);
   const reason = readableMessage(error);
+  if (kind === 'permanent') return new CallFailed(kind, `EventStoreDB rejects this permanently: ${reason}`);
   if (kind !== 'accessDenied') return new CallFailed(kind, reason);
   if (errorType(error) !== ErrorType.ACCESS_DENIED)
     return new CallFailed(
@@ -44,14 +46,8 @@ function readableMessage(error: ClientError): string {
     .replace(/^No connection established\. Last error: (\w*Error[^:]*: )?/, '')
     .replace(/\.?\s*Resolution note:.*$/s, '')
     .replace(/^.*SSL routines:[^:]*:([^:]+):.*$/s, '$1')
-    .replace(
-      /^Failed to discover.*$/,
-      'no node of the cluster responds: check hosts, tls and tlsCAFile in the connection string',
-    )
-    .replace(
-      /^Failed to connect \(.*$/,
-      'no response over plaintext HTTP/2: check tls=false in the connection string',
-    );
+    .replace(/^Failed to discover.*$/, 'no node of the cluster responds')
+    .replace(/^Failed to connect \(.*$/, 'no response over plaintext HTTP/2: tls=false');
   return message || `${error.name} (${errorType(error) ?? error.code ?? 'no code'})`;
 }
 
@@ -59,12 +55,10 @@ function readableMessage(error: ClientError): string {
 const TLS_ERROR =
   /certificate|self.signed|wrong version number|EPROTO|packet length too long|SSL|servername/i;
 
-function classify(error: ClientError): FailureKind {
+function classify(error: ClientError, hasResponded: boolean): FailureKind {
+  // A client that has not reached the server yet only connects again.
+  const unavailable = hasResponded ? 'broken' : 'transient';
   switch (errorType(error)) {
-    case ErrorType.WRONG_EXPECTED_VERSION:
-      return 'wrongRevision';
-    case ErrorType.STREAM_DELETED:
-      return 'streamDeleted';
     case ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED:
     case ErrorType.INVALID_ARGUMENT:
       return 'permanent';
@@ -72,11 +66,10 @@ function classify(error: ClientError): FailureKind {
       return 'accessDenied';
     case ErrorType.TIMEOUT:
     case ErrorType.DEADLINE_EXCEEDED:
-      return 'transient';
     case ErrorType.NOT_LEADER:
-      return 'notLeader';
+      return 'transient';
     case ErrorType.CANCELLED:
-      return 'unavailable';
+      return unavailable;
   }
   // The client does not recognise "Server Is Busy" in the reply to a batch append.
   if (error instanceof UnknownError && error.code === undefined) return 'transient';
@@ -86,6 +79,6 @@ function classify(error: ClientError): FailureKind {
   if (error.code === GRPC_STATUS.UNKNOWN && isCommandError(error)) return 'transient';
   if (TLS_ERROR.test(error.message)) return 'accessDenied';
   return error.code === GRPC_STATUS.UNAVAILABLE || error.message.startsWith('Failed to discover')
-    ? 'unavailable'
-    : 'connectionBroken';
+    ? unavailable
+    : 'broken';
 }

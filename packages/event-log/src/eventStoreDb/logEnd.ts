@@ -1,11 +1,10 @@
 import { type Page, type Position, START, StoreUnavailable } from '../eventStore.ts';
-import { sleep, unlessLater } from '../time/sleep.ts';
+import { unlessLater } from '../time/sleep.ts';
 import type { Client } from './client.ts';
+import { CallFailed } from './protocol.ts';
 
 /** A node that stays behind for longer has a different log, for example after a restore. */
 const BEHIND_TIMEOUT_MS = 5_000;
-/** Between reads from a node that lacks the last events. */
-const BEHIND_DELAY_MS = 100;
 const PAGE_SIZE = 500;
 const SEARCH_TIMEOUT_MS = 10_000;
 
@@ -47,21 +46,17 @@ export class LogEnd {
   }
 
   /** Reads the last event of the log. If it belongs to another stream, also searches the new events before it. */
-  async read(timeoutMs: number): Promise<Position> {
-    const deadline = performance.now() + timeoutMs;
-    for (;;) {
+  async read(deadline: number): Promise<Position> {
+    const last = await this.#client.retry(async (connection, timeoutMs) => {
       const known = this.#searchedTo;
-      const last = await this.#client.call('readEdge', 'last', deadline - performance.now());
-      const end = last?.position ?? START;
-      if (this.#accepts(end, known)) {
-        if (last?.stream.startsWith(this.#prefix)) this.advance(end);
-        while (this.#searchedTo < end) await this.#search(end, deadline);
-        return this.position;
-      }
-      if (performance.now() + BEHIND_DELAY_MS > deadline)
-        throw new StoreUnavailable('the node lacks the last events: it is no longer the leader');
-      await sleep(BEHIND_DELAY_MS, this.#client.closed);
-    }
+      const event = await connection.call('readEdge', 'last', timeoutMs);
+      if (this.#accepts(event?.position ?? START, known)) return event;
+      throw new CallFailed('transient', 'the node lacks the last events: it is no longer the leader');
+    }, deadline);
+    const end = last?.position ?? START;
+    if (last?.stream.startsWith(this.#prefix)) this.advance(end);
+    while (this.#searchedTo < end) await this.#search(end, deadline);
+    return this.position;
   }
 
   /** Whether to accept an end; after BEHIND_TIMEOUT_MS also one before the known end: then the log was replaced. */
@@ -92,12 +87,13 @@ export class LogEnd {
   /** Searches forwards from the end of the last search, or else backwards. */
   async #searchTo(end: Position): Promise<void> {
     const prefix = this.#prefix;
+    const deadline = (): number => performance.now() + SEARCH_TIMEOUT_MS;
     for (let isEnd = false; !isEnd; ) {
       const range = { after: this.#searchedTo, limit: PAGE_SIZE, prefix };
       let page: Page | undefined;
-      if (range.after > START) page = await this.#client.call('readPage', range, SEARCH_TIMEOUT_MS);
+      if (range.after > START) page = await this.#client.call('readPage', range, deadline());
       isEnd = page?.isEnd ?? true;
-      page ??= await this.#client.call('readPageBackwards', { limit: 1, prefix }, SEARCH_TIMEOUT_MS);
+      page ??= await this.#client.call('readPageBackwards', { limit: 1, prefix }, deadline());
       this.advance(page?.events.at(-1)?.position ?? START);
     }
     this.searched(end);

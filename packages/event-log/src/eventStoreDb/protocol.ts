@@ -12,27 +12,16 @@ export type LogId = { id: string; isStored: boolean };
 
 /** Why a call failed, and what to do. */
 export type FailureKind =
-  | 'wrongRevision'
-  /** The stream exists, but its first event was deleted. */
-  | 'streamDeleted'
-  /** The client rejects the connection string. */
-  | 'badConnectionString'
   /** Retrying does not help. */
   | 'permanent'
-  /** The server refuses the account, or its certificate is not trusted. */
+  /** The server refuses the account, or its certificate is not trusted. Retry: it may not know its accounts yet. */
   | 'accessDenied'
-  /** The server does not allow the account to append. */
+  /** The server does not allow the account to append. Retry. */
   | 'appendDenied'
   /** Retry. */
   | 'transient'
-  /** Retry: the client now connects to the leader. */
-  | 'notLeader'
-  /** Retry: the client opens a new channel. */
-  | 'unavailable'
-  /** Retry over a new connection: the client may be in a broken state. */
-  | 'connectionBroken'
-  /** No reply yet: the outcome is unknown. */
-  | 'timeout';
+  /** Retry over a new connection: the client replaces its channel, or may be in a broken state. */
+  | 'broken';
 
 export class CallFailed extends Error {
   override readonly name = 'CallFailed';

@@ -1,4 +1,4 @@
-import { convertToCommandError, type EventStoreDBClient } from '@eventstore/db-client';
+import { convertToCommandError, ErrorType, type EventStoreDBClient } from '@eventstore/db-client';
 import {
   type BackwardRange,
   type ForwardRange,
@@ -8,7 +8,7 @@ import {
   type RecordedEvent,
   START,
 } from '../eventStore.ts';
-import { GRPC_STATUS } from './failures.ts';
+import { errorType, GRPC_STATUS } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { openRead, outOfOrder, type ReadRange } from './readCall.ts';
 
@@ -34,14 +34,18 @@ export class Reader {
   }
 
   /**
-   * The first events of a stream; none if it does not exist. @throws CallFailed if it exists without its first event:
-   * after a deletion or a truncation, or beyond its maximum age or count
+   * The first events of a stream; none if it does not exist; undefined if it exists without its first event: after a
+   * deletion or a truncation, or beyond its maximum age or count.
    */
-  async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[]> {
-    const { events, isMissing } = await this.#collect({ stream, limit });
-    const isWhole = events[0]?.revision === 0n || (isMissing && !(await this.#isSoftDeleted(stream)));
-    if (!isWhole) throw new CallFailed('streamDeleted', `the first event of ${stream} was deleted`);
-    return events;
+  async stream({ stream, limit }: { stream: string; limit: number }): Promise<RecordedEvent[] | undefined> {
+    try {
+      const { events, isMissing } = await this.#collect({ stream, limit });
+      const isWhole = events[0]?.revision === 0n || (isMissing && !(await this.#isSoftDeleted(stream)));
+      return isWhole ? events : undefined;
+    } catch (error) {
+      if (errorType(error) === ErrorType.STREAM_DELETED) return undefined;
+      throw error;
+    }
   }
 
   /** The server responds as if the stream did not exist; only its metadata differ. */

@@ -21,8 +21,8 @@ import {
 } from '../eventStore.ts';
 import type { Logger } from '../logger.ts';
 import { isPosition } from '../position.ts';
-import { finishedWithin, sleep } from '../time/sleep.ts';
-import { AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
+import { finishedWithin } from '../time/sleep.ts';
+import { AccessDenied, AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
 import { LogEnd } from './logEnd.ts';
 import { CallFailed, type LogId } from './protocol.ts';
 import type { PageAfter } from './read.ts';
@@ -52,9 +52,6 @@ type Options = {
  * would fail them all. The server itself reports its lower limit for an append.
  */
 const MAX_EVENT_BYTES = 15 * 1_024 * 1_024;
-/** The first delay between reads of a stream whose first event cannot be read yet; it doubles each time. */
-const FIRST_READABLE_DELAY_MS = 10;
-export const ACCESS_RETRY_INTERVAL_MS = 500;
 
 /**
  * The event store on EventStoreDB 23.10 or later, one node or a cluster, or KurrentDB. While the server is unavailable,
@@ -71,7 +68,7 @@ export async function openEventStoreDb(options: Options): Promise<EventStore> {
     await client.firstAttempt();
   } catch (error) {
     await client.close();
-    throw error;
+    throw new AccessDenied((error as Error).message, { cause: error });
   }
   return new EventStoreDbStore(client, options);
 }
@@ -93,7 +90,7 @@ class EventStoreDbStore implements EventStore {
   constructor(client: Client, options: Options) {
     this.#client = client;
     this.#options = options;
-    this.#writeAccess = new WriteAccess(client, options.logger);
+    this.#writeAccess = new WriteAccess(options.logger);
     this.#end = new LogEnd(client, options.prefix);
   }
 
@@ -103,34 +100,34 @@ class EventStoreDbStore implements EventStore {
 
   async logId(): Promise<string> {
     this.#assertOpen();
-    return (await this.#readLogId(this.#readTimeoutMs)).id;
+    return (await this.#readLogId(this.#readDeadline)).id;
   }
 
   /** The ID of the log; it is read again while the log is empty. */
-  async #readLogId(timeoutMs: number): Promise<LogId> {
-    const connection = await this.#client.connected(performance.now() + timeoutMs);
-    const logId = connection.logId ?? (await this.#findLogId(timeoutMs));
+  async #readLogId(deadline: number): Promise<LogId> {
+    const connection = await this.#client.connected(deadline);
+    const logId = connection.logId ?? (await this.#findLogId(deadline));
     if (logId.id !== NO_LOG_ID) connection.logId = logId;
     this.#logId = logId.id;
     return logId;
   }
 
   /** Each log has its ID from the first event of its identity stream; before there was one, from that of $all. */
-  async #findLogId(timeoutMs: number): Promise<LogId> {
-    const stored = await this.#storedLogId(timeoutMs);
+  async #findLogId(deadline: number): Promise<LogId> {
+    const stored = await this.#storedLogId(deadline);
     if (stored) return stored;
-    if ((await this.#end.read(timeoutMs)) === START) return { id: NO_LOG_ID, isStored: false };
+    if ((await this.#end.read(deadline)) === START) return { id: NO_LOG_ID, isStored: false };
     // The ID may have been stored since, before the first event of the log. If not, an earlier version wrote the log.
-    const storedSince = await this.#storedLogId(timeoutMs);
+    const storedSince = await this.#storedLogId(deadline);
     if (storedSince) return storedSince;
-    const first = await this.#client.call('readEdge', 'first', timeoutMs);
+    const first = await this.#client.call('readEdge', 'first', deadline);
     return { id: first ? toLogId(first) : NO_LOG_ID, isStored: false };
   }
 
   /** The ID in the identity stream; undefined if the stream does not exist. */
-  async #storedLogId(timeoutMs: number): Promise<LogId | undefined> {
+  async #storedLogId(deadline: number): Promise<LogId | undefined> {
     try {
-      const [begun] = await this.#readStream(this.#options.identityStream, 1, timeoutMs);
+      const [begun] = await this.#readStream(this.#options.identityStream, 1, deadline);
       return begun && { id: storedId(begun), isStored: true };
     } catch (error) {
       if (!(error instanceof StreamDeleted)) throw error;
@@ -140,7 +137,7 @@ class EventStoreDbStore implements EventStore {
   }
 
   lastPosition(): Promise<Position> {
-    return this.#end.read(this.#readTimeoutMs);
+    return this.#end.read(this.#readDeadline);
   }
 
   hadPosition(position: Position): void {
@@ -150,13 +147,13 @@ class EventStoreDbStore implements EventStore {
   async readEvent(position: Position): Promise<RecordedEvent | undefined> {
     this.#assertOpen();
     if (!isPosition(position)) return undefined;
-    const read = () => this.#client.call('readAt', position, this.#readTimeoutMs);
+    const read = () => this.#client.call('readAt', position, this.#readDeadline);
     return this.#confirmed(read, (event) => !event && position <= this.#end.position);
   }
 
   async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
     return this.#confirmed(
-      () => this.#readStream(stream, limit, this.#readTimeoutMs),
+      () => this.#readStream(stream, limit, this.#readDeadline),
       (events) => events.length === 0,
     );
   }
@@ -170,18 +167,16 @@ class EventStoreDbStore implements EventStore {
     return this.#client.node === node ? result : read();
   }
 
-  async #readStream(stream: string, limit: number, timeoutMs: number): Promise<RecordedEvent[]> {
-    try {
-      return await this.#client.call('readStream', { stream, limit }, timeoutMs);
-    } catch (error) {
-      throw isDeleted(error) ? new StreamDeleted(stream, { cause: error }) : error;
-    }
+  async #readStream(stream: string, limit: number, deadline: number): Promise<RecordedEvent[]> {
+    const events = await this.#client.call('readStream', { stream, limit }, deadline);
+    if (!events) throw new StreamDeleted(stream);
+    return events;
   }
 
   async readAll({ prefix, ...range }: ForwardRange): Promise<PageAfter> {
     const known = this.#end.position;
     const filtered = { ...range, prefix: this.#filter(prefix) };
-    const read = () => this.#client.call('readPage', filtered, this.#options.timeoutMs);
+    const read = () => this.#client.call('readPage', filtered, this.#pageDeadline);
     const page = await this.#readPage(read, range.after, ({ isEnd, position }) => isEnd && position < known);
     // The server has searched to its end, which is at or after the last known event.
     const end = this.#end.position < known ? this.#end.position : known;
@@ -190,7 +185,7 @@ class EventStoreDbStore implements EventStore {
 
   readBackwards({ prefix, ...range }: BackwardRange): Promise<Page> {
     const filtered = { ...range, prefix: this.#filter(prefix) };
-    const read = () => this.#client.call('readPageBackwards', filtered, this.#options.timeoutMs);
+    const read = () => this.#client.call('readPageBackwards', filtered, this.#pageDeadline);
     return this.#readPage(read, range.before, () => false);
   }
 
@@ -253,40 +248,37 @@ class EventStoreDbStore implements EventStore {
     if (this.#client.closed.aborted) throw new StoreUnavailable('the log is closed');
   }
 
-  get #readTimeoutMs(): number {
-    return this.#options.timeoutMs / 5;
+  get #readDeadline(): number {
+    return performance.now() + this.#options.timeoutMs / 5;
+  }
+
+  get #pageDeadline(): number {
+    return performance.now() + this.#options.timeoutMs;
   }
 
   async #append(request: AppendRequest, deadline: number): Promise<Appended> {
     const { stream, expectedRevision } = request;
-    for (;;) {
-      try {
-        const appended = await this.#client.call('append', request, deadline - performance.now());
-        this.#writeAccess.granted();
-        return appended;
-      } catch (error) {
-        if (error instanceof AppendDenied) {
-          const isRetried = this.#writeAccess.denied(error.message);
-          if (!isRetried || performance.now() + ACCESS_RETRY_INTERVAL_MS > deadline) throw error;
-          await sleep(ACCESS_RETRY_INTERVAL_MS, this.#client.closed);
-          continue;
-        }
-        if (!(error instanceof CallFailed)) throw error;
-        this.#writeAccess.granted(); // a server that compares revisions has granted access
-        if (isDeleted(error)) throw new StreamDeleted(stream, { cause: error });
-        if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
-        throw new WrongExpectedRevision(stream, expectedRevision, { cause: error });
-      }
-    }
+    const startedAt = performance.now();
+    const appended = await this.#client.call('append', request, deadline).catch((error) => {
+      if (error instanceof AppendDenied) this.#writeAccess.denied(error.message, startedAt);
+      throw error;
+    });
+    this.#writeAccess.granted(); // also by a server that compares revisions
+    if (appended === 'streamDeleted') throw new StreamDeleted(stream);
+    if (appended !== 'wrongRevision') return appended;
+    if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
+    throw new WrongExpectedRevision(stream, expectedRevision);
   }
 
   /** Waits until a stream's first event can be read: the server refuses a second first event even earlier. */
   async #firstEventReadable(stream: string, deadline: number): Promise<void> {
-    for (let delay = FIRST_READABLE_DELAY_MS; ; delay *= 2) {
-      const isReadable = (await this.#readStream(stream, 1, this.#readTimeoutMs)).length > 0;
-      if (isReadable || performance.now() + delay > deadline) return;
-      await sleep(delay, this.#client.closed);
-    }
+    const events = await this.#client.retry(async (connection, timeoutMs) => {
+      const found = await connection.call('readStream', { stream, limit: 1 }, timeoutMs);
+      if (found?.length === 0)
+        throw new CallFailed('transient', 'the first event of the stream cannot be read yet');
+      return found;
+    }, deadline);
+    if (!events) throw new StreamDeleted(stream);
   }
 
   /**
@@ -294,7 +286,7 @@ class EventStoreDbStore implements EventStore {
    * this; one succeeds. A log that has had an ID before keeps it.
    */
   async #identify(deadline: number): Promise<void> {
-    const { id: logId, isStored } = await this.#readLogId(deadline - performance.now());
+    const { id: logId, isStored } = await this.#readLogId(deadline);
     if (isStored) return;
     try {
       if (logId === NO_LOG_ID) this.#options.onEmpty?.();
@@ -309,7 +301,7 @@ class EventStoreDbStore implements EventStore {
       if (!(error instanceof WrongExpectedRevision)) throw error;
     }
     (await this.#client.connected(deadline)).logId = undefined;
-    await this.#readLogId(deadline - performance.now()); // so that later appends need no read
+    await this.#readLogId(deadline); // so that later appends need no read
   }
 }
 
@@ -319,8 +311,4 @@ const toLogId = ({ id }: RecordedEvent): string => `e${id.slice(-12)}`;
 function storedId(begun: RecordedEvent): string {
   const { logId } = (begun.data ?? {}) as { logId?: unknown };
   return typeof logId === 'string' ? logId : toLogId(begun);
-}
-
-function isDeleted(error: unknown): boolean {
-  return error instanceof CallFailed && error.kind === 'streamDeleted';
 }

@@ -7,8 +7,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../eventStore.ts';
-import { backOff, sleep, unlessAborted } from '../time/sleep.ts';
-import { MAX_RETRY_DELAY_MS } from './client.ts';
+import { sleep, unlessAborted } from '../time/sleep.ts';
 import type { LogEnd } from './logEnd.ts';
 import type { PageAfter } from './read.ts';
 import type { Tail } from './tail.ts';
@@ -18,6 +17,8 @@ const FIRST_PAGE_SIZE = 16;
 const MAX_PAGE_SIZE = 512;
 /** Views that catch up at about the same pace share this number of pages, so that the log is read once. */
 const SHARED_PAGES = 4;
+/** Before another page is read, after one whose retries have failed. */
+const UNAVAILABLE_DELAY_MS = 1_000;
 
 type Log = { logId(): Promise<string>; readAll(range: ForwardRange): Promise<PageAfter> };
 
@@ -43,12 +44,11 @@ export class Subscribers {
   async *subscribe(position: Position, logId: string, signal: AbortSignal): AsyncGenerator<Batch> {
     const cursor: Cursor = { position, eventId: undefined, logId, pageSize: FIRST_PAGE_SIZE };
     let hasCaughtUp = false;
-    for (let failures = 0; !signal.aborted; ) {
+    while (!signal.aborted) {
       const { changed } = this.#tail;
       try {
         const events = await unlessAborted(this.#next(cursor), signal);
         if (signal.aborted) return;
-        failures = 0;
         const last = events?.at(-1);
         if (last) Object.assign(cursor, { position: last.position, eventId: last.id });
         const caughtUp = this.#isAtEnd(cursor);
@@ -57,7 +57,7 @@ export class Subscribers {
         hasCaughtUp ||= caughtUp;
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
-        await sleep(backOff(failures++, MAX_RETRY_DELAY_MS), signal);
+        await sleep(UNAVAILABLE_DELAY_MS, signal);
       }
     }
   }

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { convertToCommandError, type EventStoreDBClient } from '@eventstore/db-client';
 import type { Position, RecordedEvent } from '../eventStore.ts';
-import { toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { openSubscription, outOfOrder, type ReadCall } from './readCall.ts';
 import type { ReadResponse } from './readResponse.ts';
@@ -18,7 +17,7 @@ export class Subscription {
   #call: ReadCall | undefined;
   #arrived: NewEvents = { events: [] };
   #position: Position;
-  #failure: CallFailed | undefined;
+  #failure: Error | undefined;
   /** Resolves when something has arrived, or the subscription has ended. */
   #news = Promise.withResolvers<void>();
 
@@ -27,7 +26,7 @@ export class Subscription {
     this.#confirmed.promise.catch(() => {});
     openSubscription(client, { from: after, prefix }).then(
       (call) => this.#receive(call),
-      (error: Error) => this.end(toFailure(error, 'subscribe')),
+      (error: Error) => this.end(error),
     );
   }
 
@@ -49,7 +48,7 @@ export class Subscription {
     return arrived;
   }
 
-  end(failure: CallFailed): void {
+  end(failure: Error): void {
     if (this.#failure) return;
     this.#failure = failure;
     this.#confirmed.reject(failure);
@@ -62,7 +61,7 @@ export class Subscription {
     call
       .on('data', (response: ReadResponse) => this.#handle(response))
       .on('end', () => this.end(new CallFailed('transient', 'the server ended the subscription')))
-      .on('error', (error: Error) => this.end(toFailure(convertToCommandError(error), 'subscribe')));
+      .on('error', (error: Error) => this.end(convertToCommandError(error)));
     if (this.#failure) call.cancel();
   }
 

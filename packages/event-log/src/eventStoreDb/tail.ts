@@ -6,14 +6,14 @@ import {
   type StoreObserver,
 } from '../eventStore.ts';
 import type { Logger } from '../logger.ts';
-import { backOff, sleep } from '../time/sleep.ts';
-import { AccessDenied, ATTEMPT_TIMEOUT_MS, type Client, MAX_RETRY_DELAY_MS } from './client.ts';
+import { sleep } from '../time/sleep.ts';
+import type { Client } from './client.ts';
 import type { LogEnd } from './logEnd.ts';
 import { CallFailed } from './protocol.ts';
 import type { NewEvents } from './subscription.ts';
 
 type Source = {
-  client: Pick<Client, 'closed' | 'connected'>;
+  client: Pick<Client, 'closed' | 'retry'>;
   log: Pick<EventLog, 'readEvent' | 'lastPosition'>;
   end: Pick<LogEnd, 'advance' | 'searched' | 'forget'>;
   /** The prefix of the streams to read. */
@@ -27,8 +27,10 @@ type Place = { position: Position; id?: string | undefined };
 
 /** The number of events kept for slow subscribers. */
 export const WINDOW_SIZE = 1_024;
-/** A dropped subscription that has lasted at least this time is renewed without delay. */
-const STABLE_AFTER_MS = 1_000;
+/** For the server to confirm a subscription. */
+const SUBSCRIBE_TIMEOUT_MS = 10_000;
+/** Between the starts of two subscriptions. */
+const MIN_SUBSCRIPTION_INTERVAL_MS = 200;
 /** After this time without events, the subscription is compared with the end of the log. */
 export const SILENCE_TIMEOUT_MS = 2_000;
 
@@ -44,7 +46,6 @@ export class Tail {
   #start: Place | undefined;
   #events: RecordedEvent[] = [];
   #change = Promise.withResolvers<void>();
-  #isAccessDenied = false;
 
   constructor(source: Source) {
     this.#source = source;
@@ -71,30 +72,26 @@ export class Tail {
 
   async #run(): Promise<void> {
     const { client, prefix, logger } = this.#source;
-    /** Attempts since the last progress. */
-    for (let failures = 0; !client.closed.aborted; failures++) {
-      let subscribedAt: number | undefined;
+    while (!client.closed.aborted) {
+      const startedAt = performance.now();
       try {
         const start = await this.#lastEvent();
-        const connection = await client.connected();
-        await connection.call('subscribe', { after: start.position, prefix }, ATTEMPT_TIMEOUT_MS);
-        subscribedAt = performance.now();
-        if (failures > 1) logger.info({ position: String(start.position) }, 'resubscribed');
+        const connection = await client.retry(async (open, timeoutMs) => {
+          await open.call('subscribe', { after: start.position, prefix }, timeoutMs);
+          return open;
+        }, startedAt + SUBSCRIBE_TIMEOUT_MS);
+        if (this.resets > 0) logger.info({ position: String(start.position) }, 'resubscribed');
         this.#reset(start);
         for (let next = connection.call('next', undefined); ; ) {
           const found = await this.#heard(next);
           next = connection.call('next', undefined); // fetched while these events are processed
           next.catch(() => {});
           this.#add(found);
-          failures = 0;
         }
       } catch (error) {
-        if (client.closed.aborted) return;
-        this.#handleDrop(error as Error, failures === 0 || subscribedAt !== undefined);
-        this.#reset(undefined);
-        if (subscribedAt !== undefined && performance.now() - subscribedAt > STABLE_AFTER_MS) failures = 0;
+        if (!client.closed.aborted) this.#handleFailure(error as Error);
       }
-      await sleep(failures === 0 ? 0 : backOff(failures, MAX_RETRY_DELAY_MS), client.closed);
+      await sleep(startedAt + MIN_SUBSCRIPTION_INTERVAL_MS - performance.now(), client.closed);
     }
   }
 
@@ -150,17 +147,15 @@ export class Tail {
   }
 
   /** Logs each drop once; an attempt that fails to subscribe belongs to the previous drop. */
-  #handleDrop(error: Error, isNew: boolean): void {
-    const kind = error instanceof CallFailed ? error.kind : undefined;
-    const wasAccessDenied = this.#isAccessDenied;
-    this.#isAccessDenied = error instanceof AccessDenied || kind === 'accessDenied';
-    if (!isNew && (wasAccessDenied || !this.#isAccessDenied)) return;
-    const isNormal = kind === 'transient' || kind === 'notLeader';
+  #handleFailure(error: Error): void {
+    if (this.head === undefined) return;
+    const isNormal = error instanceof CallFailed && error.kind === 'transient';
     const { logger, observer } = this.#source;
     observer?.onSubscriptionDropped();
-    logger[this.#isAccessDenied ? 'error' : isNormal ? 'info' : 'warn'](
-      { reason: error.message, position: String(this.head ?? START) },
+    logger[isNormal ? 'info' : 'warn'](
+      { reason: error.message, position: String(this.head) },
       'subscription dropped; resubscribing',
     );
+    this.#reset(undefined);
   }
 }

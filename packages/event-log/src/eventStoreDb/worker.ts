@@ -1,9 +1,14 @@
-import { NO_STREAM as CLIENT_NO_STREAM, type EventStoreDBClient, jsonEvent } from '@eventstore/db-client';
+import {
+  NO_STREAM as CLIENT_NO_STREAM,
+  ErrorType,
+  type EventStoreDBClient,
+  jsonEvent,
+} from '@eventstore/db-client';
 import type { AppendRequest } from '../appendRequest.ts';
 import { type Appended, NO_STREAM, type Position } from '../eventStore.ts';
 import { serve, threadData } from '../threads/thread.ts';
 import { openClient } from './connectionString.ts';
-import { toFailure } from './failures.ts';
+import { errorType, toFailure } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { Reader } from './read.ts';
 import { type NewEvents, Subscription } from './subscription.ts';
@@ -11,18 +16,28 @@ import { type NewEvents, Subscription } from './subscription.ts';
 // The thread that runs @eventstore/db-client. An error that the client does not catch, such as a reply to an abandoned
 // call, ends this thread and not the service. Calls that hang in the client end with the thread.
 
+/** Why the server compared an append with its stream, and stored nothing. */
+type AppendRefusal = 'wrongRevision' | 'streamDeleted';
+
 function clientOperations(client: EventStoreDBClient) {
   const reader = new Reader(client, (node) => send(node));
   let subscription: Subscription | undefined;
   return {
-    async append({ stream, id, type, data, metadata, expectedRevision }: AppendRequest): Promise<Appended> {
+    async append(request: AppendRequest): Promise<Appended | AppendRefusal> {
+      const { stream, id, type, data, metadata, expectedRevision } = request;
       const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
-      const { success, nextExpectedRevision, position } = await client.appendToStream(stream, event, {
-        expectedRevision: expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision,
-      });
-      // With throwOnAppendFailure=false in the connection string:
-      if (!success || !position) throw new CallFailed('wrongRevision', '');
-      return { position: position.commit, revision: nextExpectedRevision };
+      try {
+        const { success, nextExpectedRevision, position } = await client.appendToStream(stream, event, {
+          expectedRevision: expectedRevision === NO_STREAM ? CLIENT_NO_STREAM : expectedRevision,
+        });
+        // With throwOnAppendFailure=false in the connection string:
+        if (!success || !position) return 'wrongRevision';
+        return { position: position.commit, revision: nextExpectedRevision };
+      } catch (error) {
+        if (errorType(error) === ErrorType.WRONG_EXPECTED_VERSION) return 'wrongRevision';
+        if (errorType(error) === ErrorType.STREAM_DELETED) return 'streamDeleted';
+        throw error;
+      }
     },
     readStream: reader.stream.bind(reader),
     readEdge: reader.edge.bind(reader),
@@ -53,18 +68,22 @@ function start(url: string): (node: string) => void {
   } catch (error) {
     return serve(undefined, (error as Error).message);
   }
+  let hasResponded = false;
   const calls = Object.entries(clientOperations(client)).map(([name, operation]) => {
     const run = operation as (argument: unknown) => Promise<unknown>;
-    return [
-      name,
-      (argument: unknown) =>
-        run(argument).catch((error) => {
-          const { kind, message } = toFailure(error, name);
-          // Open calls on the channel to the follower would never end.
-          if (kind === 'notLeader') void client.dispose();
-          throw { kind, message }; // a structured clone of an Error would lose the kind
-        }),
-    ];
+    const call = async (argument: unknown): Promise<unknown> => {
+      try {
+        const result = await run(argument);
+        hasResponded = true;
+        return result;
+      } catch (error) {
+        // Open calls on the channel to the follower would never end.
+        if (errorType(error) === ErrorType.NOT_LEADER) void client.dispose();
+        const { kind, message } = toFailure(error as Error, name, hasResponded);
+        throw { kind, message }; // a structured clone of an Error would lose the kind
+      }
+    };
+    return [name, call];
   });
   return serve(Object.fromEntries(calls), undefined);
 }

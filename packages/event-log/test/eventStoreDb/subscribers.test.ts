@@ -12,6 +12,7 @@ import {
   type RecordedEvent,
   START,
 } from '../../src/eventStore.ts';
+import type { Client } from '../../src/eventStoreDb/client.ts';
 import { CallFailed } from '../../src/eventStoreDb/protocol.ts';
 import type { PageAfter } from '../../src/eventStoreDb/read.ts';
 import { Subscribers } from '../../src/eventStoreDb/subscribers.ts';
@@ -67,7 +68,10 @@ function logOf(events: number) {
     },
   };
   const end = { position: START, advance() {}, searched() {}, forget() {} };
-  const client = { closed: closing.signal, connected: async () => connection as never };
+  const client: Pick<Client, 'closed' | 'retry'> = {
+    closed: closing.signal,
+    retry: (attempt) => attempt(connection as never, Number.POSITIVE_INFINITY),
+  };
   const logger = pino({ level: 'silent' });
   const append = (count: number): void => {
     for (let i = 0; i < count; i++) {
