@@ -30,8 +30,8 @@ const INTEGRATION = [
   'test/cli/{copy,replay}.test.ts',
   'test/metrics/service.test.ts',
   'test/tools/*.test.ts',
-  'packages/event-log/test/{copy,eventStoreDb}/*.test.ts',
-  'packages/transparency-log/test/cli/*.test.ts',
+  'packages/event-log/test/copy/*.test.ts',
+  'packages/{event-store-db,monitor}/test/**/*.test.ts',
 ];
 const ALL = ['{test,packages/*/test}/**/*.test.ts'];
 const E2E = 'test/e2e/*.test.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { newEventId } from '../packages/event-log/src/eventId.ts';
 import { openLogFile } from '../packages/event-log/src/sqlite/file.ts';
 import { issueToken } from '../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../packages/transparency-log/src/files/keyFile.ts';
+import { loadOrCreateKey } from '../packages/node/src/files/keyFile.ts';
 
 const USERS = 1_000;
 

@@ -1,7 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
-import { type CheckpointThread, prepareArrays } from '@event-sourced/event-log/disk';
+import type { CheckpointThread } from '@event-sourced/event-log/disk';
 import { View, ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
+import { prepareArrays } from '@event-sourced/node/files';
 import { LRUCache } from 'lru-cache';
 import { parsePlantEvent } from '../src/plants/events.ts';
 

@@ -1,6 +1,5 @@
 import { type AuditOptions, audit, auditPage } from '@event-sourced/audit';
 import type { EventStore } from '@event-sourced/event-log';
-import { FairQueue } from '@event-sourced/event-log/time';
 import type { Follower, ReadYourWrites } from '@event-sourced/event-log/views';
 import {
   apiReference,
@@ -12,6 +11,7 @@ import {
   serveOpenapi,
 } from '@event-sourced/http';
 import type { VerifyToken } from '@event-sourced/http/tokens';
+import { FairQueue } from '@event-sourced/node/time';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Config } from './config.ts';
 import { erasureRoutes } from './erasureRoutes.ts';

@@ -1,6 +1,6 @@
-import { type FairQueue, unlessLater } from '@event-sourced/event-log/time';
 import { requireScope } from '@event-sourced/http';
 import type { Metrics } from '@event-sourced/http/metrics';
+import { type FairQueue, unlessLater } from '@event-sourced/node/time';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
 import type { Erasures } from './erasures.ts';

@@ -1,7 +1,7 @@
 import { canErase, type EventStore, type Logger } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
-import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
+import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/node/time';
 import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
 import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';

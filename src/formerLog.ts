@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { START } from '@event-sourced/event-log';
 import { readViewCheckpoint } from '@event-sourced/event-log/views';
-import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
+import { readUnverifiedCheckpoint } from '@event-sourced/tlog';
 import { viewFiles } from './views.ts';
 
 // An empty log must not replace a lost one: it would empty the views and reuse positions.

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
-import { type FairQueue, TurnBudget } from '@event-sourced/event-log/time';
 import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
 import { InFlight, readTraceparent } from '@event-sourced/http';
 import type { Metrics } from '@event-sourced/http/metrics';
+import { type FairQueue, TurnBudget } from '@event-sourced/node/time';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
 import type { PageQuery, PlantPage } from '../projections/plantsByUser.ts';

@@ -2,9 +2,9 @@ import { promisify } from 'node:util';
 import { auditMetrics, type Transparency } from '@event-sourced/audit';
 import { newEventId, START } from '@event-sourced/event-log';
 import { CheckpointThread, lockDataDir, removeDrafts } from '@event-sourced/event-log/disk';
-import { freeAddress } from '@event-sourced/event-log/process';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
+import { freeAddress } from '@event-sourced/node/process';
 import {
   CheckpointFiles,
   Checkpoints,

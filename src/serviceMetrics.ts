@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
-import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
+import { unlessAborted } from '@event-sourced/node/time';
 import type { Config } from './config.ts';
 import { viewFiles } from './views.ts';
 

@@ -94,7 +94,7 @@ async function connect(
   options: { logger: Logger; appends?: boolean; observer?: StoreObserver | undefined; onEmpty?: () => void },
 ): Promise<EventStore> {
   // Loaded only by the threads and commands that need it.
-  const { AccessDenied, openEventStoreDb } = await import('@event-sourced/event-log/eventStoreDb');
+  const { AccessDenied, openEventStoreDb } = await import('@event-sourced/event-store-db');
   try {
     return await openEventStoreDb({ url, timeoutMs, ...STREAMS, ...options });
   } catch (error) {

@@ -8,7 +8,7 @@ import {
   tokenVerifier,
   type VerifyToken,
 } from '@event-sourced/http/tokens';
-import { loadOrCreateKey } from '@event-sourced/transparency-log/files';
+import { loadOrCreateKey } from '@event-sourced/node/files';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Config } from './config.ts';
 

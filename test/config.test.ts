@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { witnessKey } from '../packages/transparency-log/test/witness/cosign.ts';
+import { witnessKey } from '../packages/tlog/test/witness/cosign.ts';
 import { readConfig as readConfigIn, SETTINGS, useTempDir } from '../src/config.ts';
 
 const home = process.cwd();

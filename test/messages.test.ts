@@ -60,8 +60,7 @@ function rowsOf(heading: string): string[] {
 }
 
 test('docs/alarms.md has every alarm of the monitor', () => {
-  const [, kinds = ''] =
-    /^type AlarmKind =\n(.*?);/ms.exec(textOf('packages/transparency-log/src/monitor/alarm.ts')) ?? [];
+  const [, kinds = ''] = /^type AlarmKind =\n(.*?);/ms.exec(textOf('packages/monitor/src/alarm.ts')) ?? [];
   expect(rowsOf('The monitor').sort()).toEqual([...kinds.matchAll(/'(.*)'/g)].map(([, kind]) => kind).sort());
 });
 

@@ -3,7 +3,7 @@ import Fastify, { LogController } from 'fastify';
 import { jwtVerify } from 'jose';
 import pino from 'pino';
 import { type Static, Type } from 'typebox';
-import { loadKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadKey } from '../../packages/node/src/files/keyFile.ts';
 
 // The plant store's two operations, with its tokens, validation and request log, as Fastify offers them.
 

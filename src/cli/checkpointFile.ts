@@ -1,10 +1,6 @@
 import { existsSync } from 'node:fs';
-import {
-  openCheckpoint,
-  printable,
-  readUnverifiedCheckpoint,
-  type TreeHead,
-} from '@event-sourced/transparency-log';
+import { printable } from '@event-sourced/node/cli';
+import { openCheckpoint, readUnverifiedCheckpoint, type TreeHead } from '@event-sourced/tlog';
 import { loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import type { Config } from '../config.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { once, reportInOneLine } from '@event-sourced/transparency-log/cli';
+import { once, reportInOneLine } from '@event-sourced/node/cli';
 import { Command } from 'commander';
 import type { Context } from './context.ts';
 import { PlantEventQuery } from './eventOptions.ts';

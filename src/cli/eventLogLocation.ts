@@ -1,7 +1,8 @@
 import { existsSync, realpathSync } from 'node:fs';
 import type { EventStore, Logger } from '@event-sourced/event-log';
-import { DataDirInUse, fileSize, lockDataDir, logFile } from '@event-sourced/event-log/disk';
-import { CONNECTION_STRING } from '@event-sourced/event-log/eventStoreDb';
+import { DataDirInUse, lockDataDir, logFile } from '@event-sourced/event-log/disk';
+import { CONNECTION_STRING } from '@event-sourced/event-store-db';
+import { fileSize } from '@event-sourced/node/files';
 import { type LogLocation, openStore } from '../stores.ts';
 
 /** A mistyped connection string must not become the name of a directory, which would show the password. */

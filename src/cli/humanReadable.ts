@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { printable } from '@event-sourced/transparency-log';
+import { printable } from '@event-sourced/node/cli';
 import pino from 'pino';
 
 const COLORS: Record<string, 'green' | 'yellow' | 'red'> = {

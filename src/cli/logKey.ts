@@ -1,5 +1,5 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
-import { formatVerifierKey } from '@event-sourced/transparency-log';
+import { formatVerifierKey } from '@event-sourced/tlog';
 import { loadLogKey } from '@event-sourced/transparency-log/signer';
 import { type Context, write } from './context.ts';
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { unlessAborted } from '@event-sourced/event-log/time';
+import { unlessAborted } from '@event-sourced/node/time';
 import sonicBoom from 'sonic-boom';
 
 /** The buffer for lines that cannot be written yet; further lines are dropped. */

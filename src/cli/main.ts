@@ -13,7 +13,7 @@ const program = commandLine(args, {
 program.parseAsync(args, { from: 'user' }).catch(async (error: Error & { exitCode?: number }) => {
   // Commander has already printed its own errors.
   if (!(error instanceof CommanderError)) {
-    const { printable } = await import('@event-sourced/transparency-log');
+    const { printable } = await import('@event-sourced/node/cli');
     process.stderr.write(`${error.message.split('\n').map(printable).join('\n')}\n`);
   }
   process.exit(error.exitCode ?? 1);

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { type Checkpoint, proveConsistency } from '@event-sourced/transparency-log';
+import { type Checkpoint, proveConsistency } from '@event-sourced/tlog';
 import { issueReceipt } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { assertExtends, CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';

@@ -1,7 +1,6 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
-import type { EventQuery } from '@event-sourced/event-log/replay';
-import { replay, toCloudEvent } from '@event-sourced/event-log/replay';
-import { printable } from '@event-sourced/transparency-log';
+import { type EventQuery, replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { printable } from '@event-sourced/node/cli';
 import { hashedAttributes } from '@event-sourced/transparency-log/digest';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';

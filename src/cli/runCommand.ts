@@ -1,4 +1,4 @@
-import { runUntilSignal } from '@event-sourced/event-log/process';
+import { runUntilSignal } from '@event-sourced/node/process';
 import { type Config, readConfig, useTempDir } from '../config.ts';
 import type { Context } from './context.ts';
 

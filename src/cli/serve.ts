@@ -1,4 +1,4 @@
-import { handleSignals, useProxyFromEnv } from '@event-sourced/event-log/process';
+import { handleSignals, useProxyFromEnv } from '@event-sourced/node/process';
 import pino, { type Logger } from 'pino';
 import { readConfig, useTempDir } from '../config.ts';
 import { type Service, startService } from '../service.ts';

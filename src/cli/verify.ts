@@ -1,7 +1,8 @@
 import { logFile } from '@event-sourced/event-log/disk';
 import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
-import { formatTreeHead, parseTreeHead, printable, type TreeHead } from '@event-sourced/transparency-log';
+import { printable } from '@event-sourced/node/cli';
+import { formatTreeHead, parseTreeHead, type TreeHead } from '@event-sourced/tlog';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';

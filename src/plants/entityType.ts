@@ -1,6 +1,6 @@
 import type { PlantEvent } from './events.ts';
-import { canHaveRevision, evolve, type Plant } from './plant.ts';
-import { PLANT_STREAMS } from './stream.ts';
+import { evolve, type Plant } from './plant.ts';
+import { canHaveRevision, PLANT_STREAMS } from './stream.ts';
 
 type Event = { type: string; revision: bigint; data: unknown };
 

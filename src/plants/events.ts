@@ -1,9 +1,8 @@
 import { InvalidEvent, type NewEvent, type RecordedEvent, UUID } from '@event-sourced/event-log';
-import { isRfc3339 } from '@event-sourced/event-log/time';
+import { isRfc3339 } from '@event-sourced/node/time';
 import { type Static, type TProperties, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { canHaveRevision } from './plant.ts';
-import { isInt64Text, parsePlantStream, plantStream } from './stream.ts';
+import { canHaveRevision, isInt64Text, parsePlantStream, plantStream } from './stream.ts';
 import { isUser } from './user.ts';
 
 // The log stores these names and shapes forever: add to them, never change them.

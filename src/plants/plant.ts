@@ -4,10 +4,6 @@ import type { PlantEvent } from './events.ts';
 
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 
-/** Whether an event of this type can have this revision: `PlantCreated` starts a plant's stream, every other type continues it. */
-export const canHaveRevision = (type: string, revision: bigint): boolean =>
-  (type === 'PlantCreated') === (revision === 0n);
-
 /** Applies one event of its stream to a plant; undefined if the plant does not exist. */
 export function evolve(plant: Plant | undefined, { type: kind, data }: PlantEvent): Plant | undefined {
   switch (kind) {

@@ -16,6 +16,10 @@ export function plantStreamsOf(user: string) {
   return { start, has: (stream: string): boolean => stream.slice(0, stream.lastIndexOf('/') + 1) === start };
 }
 
+/** Whether an event of this type can have this revision: `PlantCreated` starts a plant's stream, every other type continues it. */
+export const canHaveRevision = (type: string, revision: bigint): boolean =>
+  (type === 'PlantCreated') === (revision === 0n);
+
 /** The user and the plant ID in a stream name; undefined for other streams. */
 export function parsePlantStream(stream: string): { user: string; id: string } | undefined {
   if (!stream.startsWith(PLANT_STREAM_PREFIX)) return undefined;

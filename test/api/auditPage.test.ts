@@ -36,21 +36,22 @@ test('the page and its modules need no token, have the headers of pages, and onl
   expect([...rooms].toSorted()).toEqual([
     'app',
     'canonicalize',
+    'digest',
     'event-log/erasure',
     'hashes',
+    'histogram',
     'page',
     'page/node',
-    'transparency-log',
-    'transparency-log/digest',
-    'transparency-log/merkle',
-    'transparency-log/notes',
+    'tlog',
+    'tlog/merkle',
+    'tlog/notes',
   ]);
 
   const etag = (await fetch(`${url}/audit`)).headers.get('etag') ?? '';
   expect((await fetch(`${url}/audit`, { headers: { 'if-none-match': etag } })).status).toBe(304);
   for (const path of [
     '/app/../service.ts',
-    '/transparency-log/monitor/monitor.ts',
+    '/monitor/monitor.ts',
     '/..%2fpackage.json',
     '/../../package.json',
     '/constructor',

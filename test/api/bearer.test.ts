@@ -5,7 +5,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadOrCreateKey } from '../../packages/node/src/files/keyFile.ts';
 import { serviceOfFile, startService } from '../support/service.ts';
 
 const { url, dir } = await serviceOfFile();

@@ -3,7 +3,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
 import { START } from '../../packages/event-log/src/eventStore.ts';
-import type { EventToWrite } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { EventToWrite } from '../../packages/event-store-db/src/testing/server.ts';
 import { runCli } from '../support/cli.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, untilAvailable } from '../support/instances.ts';

@@ -21,7 +21,7 @@ import {
   providerKeys,
   tokenVerifier,
 } from '../../packages/http/src/tokens/tokenVerifier.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadOrCreateKey } from '../../packages/node/src/files/keyFile.ts';
 import { appOver } from '../support/appOver.ts';
 import { startService } from '../support/service.ts';
 

@@ -1,7 +1,7 @@
 import { plantOf, writeTo } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
-import type { FakeEvent } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { FakeEvent } from '../../packages/event-store-db/src/testing/server.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, twoInstances, untilAvailable } from '../support/instances.ts';
 import type { Plant } from '../support/service.ts';

@@ -1,7 +1,7 @@
 import { refusedWith } from '@event-sourced/testing/refusal';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type BarCounts, Bars } from '../../packages/audit/src/page/bars.ts';
+import { type BarCounts, Bars } from '../../packages/audit/src/histogram/bars.ts';
 import { newestEvents, type OrderedEventQuery } from '../../packages/audit/src/routes/newestEvents.ts';
 import type { EventLog, EventStore, RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
 import { occurredAt } from '../../packages/event-log/src/replay/cloudEvent.ts';

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { entryLeafHash } from '../../packages/tlog/src/merkle/merkleTree.ts';
+import { formatVerifierKey } from '../../packages/tlog/src/notes/signedNote.ts';
+import { signCheckpoint, toVerifierKey } from '../../packages/tlog/src/sign/signCheckpoint.ts';
+import { keyNamed } from '../../packages/tlog/test/notes/keys.ts';
 import {
   cloudEventEntry,
   cloudEventText,
 } from '../../packages/transparency-log/src/digest/cloudEventEntry.ts';
 import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
-import { entryLeafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
-import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { signCheckpoint, toVerifierKey } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
-import { keyNamed } from '../../packages/transparency-log/test/notes/keys.ts';
 import { ROOT } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 

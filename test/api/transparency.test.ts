@@ -8,7 +8,7 @@ import { auditMetrics } from '../../packages/audit/src/auditMetrics.ts';
 import { type EventStore, StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
 import { ViewBehind } from '../../packages/event-log/src/views/waiting.ts';
 import { Metrics } from '../../packages/http/src/metrics/metrics.ts';
-import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
+import { formatVerifierKey } from '../../packages/tlog/src/notes/signedNote.ts';
 import { AUDITORS, appOver, recorded } from '../support/appOver.ts';
 import { publish } from '../support/checkpoints.ts';
 import { untilAvailable } from '../support/instances.ts';

@@ -3,11 +3,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
+import { readUnverifiedCheckpoint } from '../../packages/tlog/src/notes/checkpoint.ts';
+import { parseVerifierKey } from '../../packages/tlog/src/notes/signedNote.ts';
+import { verifyCosignatures } from '../../packages/tlog/src/witness/cosignature.ts';
 import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
-import { readUnverifiedCheckpoint } from '../../packages/transparency-log/src/notes/checkpoint.ts';
-import { parseVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { verifyCosignatures } from '../../packages/transparency-log/src/witness/cosignature.ts';
-import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/signer/fakeWitness.ts';
 import { startServiceWithTree } from '../support/service.ts';
 
 const fail: FakeWitness['respond'] = (_, response) => void response.destroy();

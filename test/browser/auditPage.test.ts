@@ -9,8 +9,8 @@ import {
   formatVerifierKey,
   parseVerifierKey,
   verifierKey,
-} from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
+} from '../../packages/tlog/src/notes/signedNote.ts';
+import { signCheckpoint } from '../../packages/tlog/src/sign/signCheckpoint.ts';
 import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { serviceOfFile, startService, startServiceWithTree } from '../support/service.ts';

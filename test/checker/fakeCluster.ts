@@ -3,8 +3,8 @@ import { cluster } from '@event-sourced/testing/eventStoreDbStore';
 import type { Random } from '@event-sourced/testing/random';
 import { overFakeServer } from '@event-sourced/testing/stores';
 import { status } from '@grpc/grpc-js';
-import type { Drop, FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
+import type { Drop, FakeEventStoreDb } from '../../packages/event-store-db/src/testing/server.ts';
 import { logOf, startInstances } from './instances.ts';
 import type { System } from './run.ts';
 

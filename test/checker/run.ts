@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Random } from '@event-sourced/testing/random';
 import type { RecordedEvent } from '../../packages/event-log/src/eventStore.ts';
+import { entryLeafHash, MerkleTree } from '../../packages/tlog/src/merkle/merkleTree.ts';
 import { eventEntry } from '../../packages/transparency-log/src/digest/eventEntry.ts';
-import { entryLeafHash, MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
 import { type Instance, RandomClient } from './client.ts';
 import { formatHistory, History, type Operation } from './history.ts';
 import { type Log, shortest, type Violation, violationIn } from './model.ts';

@@ -5,7 +5,7 @@ import { logWith, rowsIn } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test, vi } from 'vitest';
-import { MerkleTree } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { MerkleTree } from '../../packages/tlog/src/merkle/merkleTree.ts';
 import { expectRefused, failure, runCli, withoutProgress } from '../support/cli.ts';
 import { createPlants, listsOf } from '../support/plants.ts';
 import { startService } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { printable } from '../../packages/transparency-log/src/notes/printable.ts';
+import { printable } from '../../packages/node/src/cli/printable.ts';
 
 /** Control characters, format characters, unpaired surrogates and line separators. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;

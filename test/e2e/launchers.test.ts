@@ -16,7 +16,7 @@ const SHELLS = [['dash'], ['bash'], ['busybox', 'sh']].filter((shell) =>
 );
 const LAUNCHED = {
   'plant-store': 'src/cli/main.ts',
-  'transparency-log': 'packages/transparency-log/src/cli/bin.js',
+  'transparency-log': 'packages/monitor/src/cli/bin.js',
 };
 const LAUNCHERS = Object.keys(LAUNCHED);
 

@@ -4,7 +4,7 @@ import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/test
 import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/signer/fakeWitness.ts';
 import {
   CUT,
   DEFAULTS,

@@ -1,8 +1,8 @@
 import { slowClock } from '@event-sourced/testing/slowClock';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, test, vi } from 'vitest';
-import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-log/src/eventStoreDb/client.ts';
-import { Connection } from '../../packages/event-log/src/eventStoreDb/connection.ts';
+import { ACCOUNTS_TIMEOUT_MS } from '../../packages/event-store-db/src/client.ts';
+import { Connection } from '../../packages/event-store-db/src/connection.ts';
 import { serviceOver } from '../support/eventStoreDbService.ts';
 import { expectNoPassword, PASSWORD, secured } from '../support/securedFakeServer.ts';
 

@@ -9,7 +9,7 @@ import {
   type Position,
 } from '../../packages/event-log/src/eventStore.ts';
 import { event } from '../../packages/event-log/src/testing/contract.ts';
-import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { FakeLog } from '../../packages/event-store-db/src/testing/server.ts';
 
 /** The positions before, between and after two events, and what no log has. */
 const NO_POSITIONS: [string, (first: Position, last: Position) => bigint][] = [

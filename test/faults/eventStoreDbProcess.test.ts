@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { expect, test } from 'vitest';
-import type { FakeEventStoreDb } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../packages/event-store-db/src/testing/server.ts';
 import { processOver } from '../support/eventStoreDbProcess.ts';
 import { untilAvailable } from '../support/instances.ts';
 

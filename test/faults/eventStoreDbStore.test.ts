@@ -17,7 +17,7 @@ import {
   type Drop,
   type FakeEventStoreDb,
   FakeLog,
-} from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+} from '../../packages/event-store-db/src/testing/server.ts';
 
 /** The timeout of an attempt without a response, in milliseconds. */
 const ATTEMPT_TIMEOUT_MS = 3_000;

@@ -15,7 +15,7 @@ import { alterLog, logWith } from '@event-sourced/testing/logs';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { FakeLog } from '../../packages/event-store-db/src/testing/server.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
 import { expectStartFailure } from '../support/disk.ts';
 import { listed, serviceOver } from '../support/eventStoreDbService.ts';

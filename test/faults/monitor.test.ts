@@ -5,14 +5,8 @@ import { stopClock, untilSettled } from '@event-sourced/testing/clock';
 import { alterLog, logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import {
-  entries,
-  FakeLog,
-  serve,
-  toEntry,
-  VERIFIER_KEY,
-} from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+import { entries, FakeLog, serve, toEntry, VERIFIER_KEY } from '../../packages/monitor/test/fakeLog.ts';
+import { formatVerifierKey } from '../../packages/tlog/src/notes/signedNote.ts';
 import { auditorOf } from '../support/auditor.ts';
 import { expectRefused, runCli } from '../support/cli.ts';
 import { canMount, READER, smallDisk } from '../support/disk.ts';
@@ -85,7 +79,7 @@ describe('an auditor of a service', () => {
   });
 });
 
-const BIN = fileURLToPath(new URL('../../packages/transparency-log/src/cli/bin.js', import.meta.url));
+const BIN = fileURLToPath(new URL('../../packages/monitor/src/cli/bin.js', import.meta.url));
 const optionsOf = (url: string, state: string) => [
   ...['monitor', '--url', url, '--key', formatVerifierKey(VERIFIER_KEY), '--state', state],
 ];

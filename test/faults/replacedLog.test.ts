@@ -4,7 +4,7 @@ import { refusedWith } from '@event-sourced/testing/refusal';
 import { slowClock } from '@event-sourced/testing/slowClock';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
-import { FakeLog } from '../../packages/event-log/src/testing/fakeEventStoreDb/server.ts';
+import { FakeLog } from '../../packages/event-store-db/src/testing/server.ts';
 import { created, listed, positionIn, serviceOver } from '../support/eventStoreDbService.ts';
 import { ready, untilAvailable } from '../support/instances.ts';
 

@@ -2,11 +2,6 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test } from 'vitest';
-import { proveConsistency } from '../../packages/transparency-log/src/notes/prove.ts';
-import { formatVerifierKey } from '../../packages/transparency-log/src/notes/signedNote.ts';
-import { signCheckpoint } from '../../packages/transparency-log/src/sign/signCheckpoint.ts';
-import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
-import { SavedTree } from '../../packages/transparency-log/src/view/index.ts';
 import {
   entries,
   FakeLog,
@@ -14,9 +9,14 @@ import {
   serve,
   toEntry,
   VERIFIER_KEY,
-} from '../../packages/transparency-log/test/monitor/fakeLog.ts';
+} from '../../packages/monitor/test/fakeLog.ts';
+import { proveConsistency } from '../../packages/tlog/src/notes/prove.ts';
+import { formatVerifierKey } from '../../packages/tlog/src/notes/signedNote.ts';
+import { signCheckpoint } from '../../packages/tlog/src/sign/signCheckpoint.ts';
+import { loadExistingLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
+import { SavedTree } from '../../packages/transparency-log/src/view/index.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/signer/fakeWitness.ts';
 import { runCommand } from '../../packages/transparency-log/test/support/program.ts';
-import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
 import { readConfig } from '../../src/config.ts';
 import { VIEWS } from '../../src/views.ts';
 import { createCheckout } from '../support/checkout.ts';

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { FakeWitness } from '../../packages/transparency-log/test/witness/fakeWitness.ts';
+import { FakeWitness } from '../../packages/transparency-log/test/signer/fakeWitness.ts';
 import { scrapeText } from '../support/metrics.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
 import { startService } from '../support/service.ts';

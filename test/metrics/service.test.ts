@@ -6,7 +6,7 @@ import { exchange } from '@event-sourced/testing/rawHttp';
 import { dirWith, emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadOrCreateKey } from '../../packages/node/src/files/keyFile.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
 import { ofEachView, type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
-import type { Transparency } from '../../packages/audit/src/audit.ts';
+import type { Transparency } from '../../packages/audit/src/options.ts';
 import { Checkpoints } from '../../packages/transparency-log/src/signer/checkpoints.ts';
 import { loadLogKey } from '../../packages/transparency-log/src/signer/logKey.ts';
 

@@ -6,7 +6,7 @@ import pino from 'pino';
 import { afterAll, onTestFinished } from 'vitest';
 import { REACHED_TIMEOUT_MS } from '../../packages/event-log/src/views/waiting.ts';
 import { issueToken } from '../../packages/http/src/tokens/issueToken.ts';
-import { loadOrCreateKey } from '../../packages/transparency-log/src/files/keyFile.ts';
+import { loadOrCreateKey } from '../../packages/node/src/files/keyFile.ts';
 import { readConfig } from '../../src/config.ts';
 import { startService as start } from '../../src/service.ts';
 

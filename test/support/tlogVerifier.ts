@@ -1,5 +1,5 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
-import { MTH, rootOfPath } from '../../packages/transparency-log/test/merkle/rfc9162.ts';
+import { MTH, rootOfPath } from '../../packages/tlog/test/merkle/rfc9162.ts';
 
 // A verifier of https://c2sp.org/signed-note, tlog-checkpoint, tlog-tiles and tlog-proof that has nothing of the
 // service's own code, and is as naive as the specifications allow.

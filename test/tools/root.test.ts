@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecordedEvent } from '@event-sourced/event-log';
 import { type CloudEvent, toCloudEvent } from '@event-sourced/event-log/replay';
-import { MerkleTree } from '@event-sourced/transparency-log';
+import { MerkleTree } from '@event-sourced/tlog';
 import { digestOf, eventEntry, hashedAttributes, stubOf } from '@event-sourced/transparency-log/digest';
 import { describe, expect, test } from 'vitest';
-import { entryLeafHash } from '../../packages/transparency-log/src/merkle/merkleTree.ts';
+import { entryLeafHash } from '../../packages/tlog/src/merkle/merkleTree.ts';
 import { canRun, ROOT, run } from '../support/process.ts';
 
 const hasPython = canRun('docs/tools/root.py', ['python3', '--version']);

@@ -59,17 +59,18 @@ function fill(
 /** The directories of modules, by their path below /audit, which the import map of the page also has. */
 function directories(ofEntityType: string): Record<string, string> {
   const { resolve } = createRequire(import.meta.url);
-  const core = dirname(resolve('@event-sourced/transparency-log'));
+  const tlog = dirname(resolve('@event-sourced/tlog'));
   return {
     app: ofEntityType,
     canonicalize: dirname(resolve('canonicalize')),
+    digest: dirname(resolve('@event-sourced/transparency-log/digest')),
     'event-log/erasure': dirname(resolve('@event-sourced/event-log/erasure')),
+    histogram: join(import.meta.dirname, 'histogram'),
     hashes: dirname(resolve('@noble/hashes/sha2.js')),
     page: PAGE,
     'page/node': join(PAGE, 'node'),
-    'transparency-log': core,
-    'transparency-log/digest': join(core, 'digest'),
-    'transparency-log/merkle': join(core, 'merkle'),
-    'transparency-log/notes': join(core, 'notes'),
+    tlog,
+    'tlog/merkle': join(tlog, 'merkle'),
+    'tlog/notes': join(tlog, 'notes'),
   };
 }

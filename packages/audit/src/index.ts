@@ -1,5 +1,6 @@
-export { type AuditOptions, audit, type Transparency } from './audit.ts';
+export { audit } from './audit.ts';
 export { auditErrors } from './auditErrors.ts';
 export { auditMetrics } from './auditMetrics.ts';
 export { auditPage } from './auditPage.ts';
 export type { EntityType } from './entityType.ts';
+export type { AuditOptions, Transparency } from './options.ts';

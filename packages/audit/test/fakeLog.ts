@@ -1,7 +1,7 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
 import { toCloudEvent } from '@event-sourced/event-log/replay';
 import { eventId } from '@event-sourced/testing/logs';
-import { formatDigestBundle, type TileOrEntries } from '@event-sourced/transparency-log';
+import { formatDigestBundle, type TileOrEntries } from '@event-sourced/tlog';
 import { digestOf, eventEntry, hashedAttributes, stubOf } from '@event-sourced/transparency-log/digest';
 import { MemoryTree } from '../../transparency-log/test/support/memoryTree.ts';
 

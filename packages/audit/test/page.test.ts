@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Entity } from '../src/entityType.ts';
-import { Bars, lengthName } from '../src/page/bars.ts';
+import { Bars, lengthName } from '../src/histogram/bars.ts';
 import { Silence } from '../src/page/silence.ts';
 import { type Change, statesAt } from '../src/page/states.ts';
 import { indentedJson, visible } from '../src/page/text.ts';

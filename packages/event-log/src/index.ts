@@ -1,17 +1,23 @@
+export { type AppendRequest, appendRequest } from './appendRequest.ts';
 export { newEventId, UUID } from './eventId.ts';
 export {
+  type Appended,
   type AppendOutcome,
+  type BackwardRange,
   type Batch,
   canErase,
   type ErasableStore,
   type EventLog,
   type EventStore,
+  type ForwardRange,
   InvalidEvent,
   LogDamaged,
   LogReplaced,
   type NewEvent,
   NO_LOG_ID,
   NO_STREAM,
+  PAGE_LENGTH,
+  type Page,
   type Position,
   type RecordedEvent,
   START,
@@ -22,5 +28,5 @@ export {
   WrongExpectedRevision,
 } from './eventStore.ts';
 export type { Logger } from './logger.ts';
-export { BadPosition, parsePosition } from './position.ts';
+export { BadPosition, isPosition, parsePosition } from './position.ts';
 export { assertReached, readToEnd } from './readEvents.ts';

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
+import { type NextTurn, unlessAborted } from '@event-sourced/node/time';
 import { type Batch, type EventLog, type Position, START, StoreUnavailable } from './eventStore.ts';
-import type { NextTurn } from './time/fairQueue.ts';
-import { unlessAborted } from './time/sleep.ts';
 
 const PAGE_SIZE = 500;
 /** For all live readers that share turns of the event loop. */

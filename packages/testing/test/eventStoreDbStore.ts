@@ -1,8 +1,8 @@
 import pino from 'pino';
 import { onTestFinished } from 'vitest';
 import { START, type StoreObserver } from '../../event-log/src/eventStore.ts';
-import { openEventStoreDb } from '../../event-log/src/eventStoreDb/store.ts';
-import type { FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import { openEventStoreDb } from '../../event-store-db/src/store.ts';
+import type { FakeEventStoreDb } from '../../event-store-db/src/testing/server.ts';
 
 import { STREAMS, startFakeServer } from './stores.ts';
 

@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import { expect } from 'vitest';
 import { type EventStore, NO_STREAM } from '../../event-log/src/eventStore.ts';
 import { event, type Interrupted, type Open, STREAM_PREFIX } from '../../event-log/src/testing/contract.ts';
-import type { FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { FakeEventStoreDb } from '../../event-store-db/src/testing/server.ts';
 import { slowClock } from './slowClock.ts';
 import { openOver, startFakeServer } from './stores.ts';
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openLogFile } from '../../event-log/src/sqlite/file.ts';
-import type { FakeEvent, FakeEventStoreDb } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import type { FakeEvent, FakeEventStoreDb } from '../../event-store-db/src/testing/server.ts';
 import { tempDir } from './tempDir.ts';
 
 const METADATA = { $correlationId: 'c', schemaVersion: 1, occurredAt: '2026-01-01T00:00:00.000Z' };

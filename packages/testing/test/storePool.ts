@@ -1,6 +1,6 @@
 import { afterAll, onTestFinished } from 'vitest';
 import type { EventStore } from '../../event-log/src/eventStore.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../event-store-db/src/testing/server.ts';
 
 type Pooled = { store: EventStore; server: FakeEventStoreDb };
 

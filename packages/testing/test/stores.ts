@@ -9,10 +9,10 @@ import {
   NO_STREAM,
   type RecordedEvent,
 } from '../../event-log/src/eventStore.ts';
-import { openEventStoreDb } from '../../event-log/src/eventStoreDb/store.ts';
 import { openSqliteStore } from '../../event-log/src/sqlite/store.ts';
 import { everything, type Open } from '../../event-log/src/testing/contract.ts';
-import { FakeEventStoreDb, type FakeOptions } from '../../event-log/src/testing/fakeEventStoreDb/server.ts';
+import { openEventStoreDb } from '../../event-store-db/src/store.ts';
+import { FakeEventStoreDb, type FakeOptions } from '../../event-store-db/src/testing/server.ts';
 
 import { logWith } from './logs.ts';
 import { type AtEnd, tempDir } from './tempDir.ts';

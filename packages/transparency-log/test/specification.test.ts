@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { leafHash } from '../../tlog/src/merkle/merkleTree.ts';
 import { entryOf } from '../src/digest/eventEntry.ts';
 import { cloudEventEntry, cloudEventText } from '../src/digest/index.ts';
 import { readText } from '../src/digest/readText.ts';
-import { leafHash } from '../src/merkle/merkleTree.ts';
 
 const PAGE = readFileSync(new URL('../SPECIFICATION.md', import.meta.url), 'utf8');
 const VECTORS = [...PAGE.matchAll(/^```json\n(.*?)^```$/gms)].map(([, json = '']) => JSON.parse(json));

@@ -1,4 +1,4 @@
-import { readUnverifiedCheckpoint } from '@event-sourced/transparency-log';
+import { readUnverifiedCheckpoint } from '@event-sourced/tlog';
 
 /** The service refused a request; the message comes from the service. */
 export class ApiError extends Error {

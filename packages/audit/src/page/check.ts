@@ -16,7 +16,7 @@ import {
   tilePath,
   type VerifierKey,
   verifyConsistency,
-} from '@event-sourced/transparency-log';
+} from '@event-sourced/tlog';
 import { openReceipt, type Receipt } from '@event-sourced/transparency-log/digest';
 import { ApiError, errorMessage, pause } from './api.ts';
 import { button, copyButton, facts, link, make, saveFile } from './dom.ts';

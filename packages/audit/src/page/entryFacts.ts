@@ -1,10 +1,4 @@
-import {
-  leafHash,
-  parseEntryBundle,
-  type TileMismatch,
-  tileHashes,
-  tileRoot,
-} from '@event-sourced/transparency-log';
+import { leafHash, parseEntryBundle, type TileMismatch, tileHashes, tileRoot } from '@event-sourced/tlog';
 import type { EventInText } from '@event-sourced/transparency-log/digest';
 import { cellText, facts, jsonDetails, MAX_TEXT_CHARACTERS, make, streamName } from './dom.ts';
 import type { Contradiction } from './readLog.ts';

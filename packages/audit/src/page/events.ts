@@ -1,6 +1,6 @@
 import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import type { BarCounts } from '../histogram/bars.ts';
 import type { Api } from './api.ts';
-import type { BarCounts } from './bars.ts';
 import { parseTime } from './text.ts';
 
 /** An event to show; `json` is its CloudEvent, exactly as received. */

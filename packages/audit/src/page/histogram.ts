@@ -1,4 +1,4 @@
-import type { BarCounts } from './bars.ts';
+import type { BarCounts } from '../histogram/bars.ts';
 import { find, make } from './dom.ts';
 import { count, counted } from './text.ts';
 import { ticks } from './ticks.ts';

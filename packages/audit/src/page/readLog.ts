@@ -6,7 +6,7 @@ import {
   type TreeHead,
   VerifiedTiles,
   verifyConsistency,
-} from '@event-sourced/transparency-log';
+} from '@event-sourced/tlog';
 import { cloudEventEntry, ErasureRules } from '@event-sourced/transparency-log/digest';
 import { counted } from './text.ts';
 

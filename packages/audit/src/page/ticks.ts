@@ -1,4 +1,4 @@
-import { BAR_LENGTHS_MS, DAY_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from './bars.ts';
+import { BAR_LENGTHS_MS, DAY_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from '../histogram/bars.ts';
 import { utc } from './text.ts';
 import { FULL, type Zone } from './zone.ts';
 

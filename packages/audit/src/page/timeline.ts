@@ -1,5 +1,5 @@
+import { Bars, DAY_MS, lengthName } from '../histogram/bars.ts';
 import { readLogSize } from './api.ts';
-import { Bars, DAY_MS, lengthName } from './bars.ts';
 import { make, moveByArrows, saveFile, suggest } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
 import { type EventPage, readHistogram, readPage, type ShownEvent } from './events.ts';

@@ -1,7 +1,7 @@
-import { formatVerifierKey } from '@event-sourced/transparency-log';
+import { formatVerifierKey } from '@event-sourced/tlog';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import type { TreeOptions } from '../audit.ts';
+import type { TreeOptions } from '../options.ts';
 import { FOR_MONITORS, MONITOR_SCOPE, requireMonitorScope, TEXT, text } from './schemas.ts';
 
 /** GET /log-key and GET /checkpoint: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint. */

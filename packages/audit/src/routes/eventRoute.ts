@@ -1,15 +1,15 @@
 import { Readable } from 'node:stream';
 import { type Batch, LogReplaced, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
 import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
-import { type NextTurn, sleep } from '@event-sourced/event-log/time';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
-import { encodeHash } from '@event-sourced/transparency-log';
+import { type NextTurn, sleep } from '@event-sourced/node/time';
+import { encodeHash } from '@event-sourced/tlog';
 import { hashedAttributes } from '@event-sourced/transparency-log/digest';
 import { caughtUp, type LogHead } from '@event-sourced/transparency-log/view';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import Negotiator from 'negotiator';
-import type { AuditOptions } from '../audit.ts';
 import { inFlightLimit } from '../limits.ts';
+import type { AuditOptions } from '../options.ts';
 import { EVENT_STREAM, eventSchema, NDJSON } from './eventSchema.ts';
 import { messages } from './eventStream.ts';
 import { isDescending, newestEvents, type OrderedEventQuery } from './newestEvents.ts';

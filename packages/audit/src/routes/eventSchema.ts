@@ -2,7 +2,7 @@ import { CloudEvent } from '@event-sourced/event-log/replay';
 import { type InFlight, tooManyInFlight } from '@event-sourced/http';
 import type { FastifySchema } from 'fastify';
 import { Type } from 'typebox';
-import type { AuditOptions } from '../audit.ts';
+import type { AuditOptions } from '../options.ts';
 import { orderedEventQuery } from './newestEvents.ts';
 import { described, FOR_AUDITORS } from './schemas.ts';
 

@@ -1,5 +1,5 @@
 import type { Batch, RecordedEvent } from '@event-sourced/event-log';
-import { unlessLater } from '@event-sourced/event-log/time';
+import { unlessLater } from '@event-sourced/node/time';
 
 /** An idle event stream gets a comment at this interval, so that proxies do not close it. */
 const HEARTBEAT_INTERVAL_MS = 15_000;

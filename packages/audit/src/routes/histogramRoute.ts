@@ -2,9 +2,9 @@ import { EventFilter, eventQuery, occurredAt, type StreamNames } from '@event-so
 import { tooManyInFlight } from '@event-sourced/http';
 import type { FastifyInstance } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { AuditOptions } from '../audit.ts';
+import { Bars } from '../histogram/bars.ts';
 import { inFlightLimit } from '../limits.ts';
-import { Bars } from '../page/bars.ts';
+import type { AuditOptions } from '../options.ts';
 import { FOR_AUDITORS, requireAuditScope } from './schemas.ts';
 import { searchBackwards } from './searchBackwards.ts';
 

@@ -6,7 +6,7 @@ import {
   type StreamNames,
   textSchema,
 } from '@event-sourced/event-log/replay';
-import type { NextTurn } from '@event-sourced/event-log/time';
+import type { NextTurn } from '@event-sourced/node/time';
 import { type Static, Type } from 'typebox';
 import { searchBackwards } from './searchBackwards.ts';
 

@@ -2,14 +2,14 @@ import type { RecordedEvent } from '@event-sourced/event-log';
 import { textSchema } from '@event-sourced/event-log/replay';
 import { REACHED_TIMEOUT_MS } from '@event-sourced/event-log/views';
 import { HttpError, requireScope, tooManyInFlight } from '@event-sourced/http';
-import { formatInclusionProof } from '@event-sourced/transparency-log';
+import { formatInclusionProof } from '@event-sourced/tlog';
 import { cloudEventText } from '@event-sourced/transparency-log/digest';
 import { issueReceipt, recordAt } from '@event-sourced/transparency-log/entries';
 import { caughtUp } from '@event-sourced/transparency-log/view';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import type { TreeOptions } from '../audit.ts';
 import { inFlightLimit } from '../limits.ts';
+import type { TreeOptions } from '../options.ts';
 import { AUDIT_SCOPE, described, requireAuditScope, TEXT, text } from './schemas.ts';
 
 type Query = { id: string; user?: string };

@@ -6,7 +6,7 @@ import {
   formatLogPosition,
   parseLogPosition,
 } from '@event-sourced/event-log/replay';
-import { type NextTurn, unlessAborted } from '@event-sourced/event-log/time';
+import { type NextTurn, unlessAborted } from '@event-sourced/node/time';
 
 const EVENTS_PER_READ = 500;
 /** The next match may be several reads away. */

@@ -1,10 +1,10 @@
 import { HttpError, NO_PARAMETERS, tooManyInFlight } from '@event-sourced/http';
-import { formatDigestBundle, parseTilePath, type TileOrEntries } from '@event-sourced/transparency-log';
+import { formatDigestBundle, parseTilePath, type TileOrEntries } from '@event-sourced/tlog';
 import { caughtUp } from '@event-sourced/transparency-log/view';
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import { type TSchema, Type } from 'typebox';
-import type { TreeOptions } from '../audit.ts';
 import { inFlightLimit } from '../limits.ts';
+import type { TreeOptions } from '../options.ts';
 import { described, FOR_MONITORS, MONITOR_SCOPE, requireMonitorScope } from './schemas.ts';
 
 const BYTES = 'application/octet-stream';

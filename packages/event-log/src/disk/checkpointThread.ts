@@ -1,8 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { isThreadFor, serve, Thread } from '../threads/thread.ts';
-import { fileIdentity } from './fileIdentity.ts';
-import { truncateWal } from './sqlite.ts';
+import { fileIdentity, truncateWal } from '@event-sourced/node/files';
+import { isThreadFor, serve, Thread } from '@event-sourced/node/threads';
 
 // A checkpoint takes tens of milliseconds and an fsync. One thread runs the checkpoints of all SQLite files of a
 // process, beside their writers. This file has the code of both threads.

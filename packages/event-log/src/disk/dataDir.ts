@@ -1,8 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fsyncPath } from './fsyncPath.ts';
-import { assertWritable, hasSqliteCode, SQLITE } from './sqlite.ts';
+import { assertWritable, fsyncPath, hasSqliteCode, SQLITE } from '@event-sourced/node/files';
 
 /**
  * The path of a database in a data directory. @throws Error if the file is a symbolic link: SQLite keeps the write-ahead

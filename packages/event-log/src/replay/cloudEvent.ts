@@ -1,6 +1,6 @@
+import { isRfc3339, parseRfc3339 } from '@event-sourced/node/time';
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore.ts';
-import { isRfc3339, parseRfc3339 } from '../time/rfc3339.ts';
 
 const optionalText = (description: string) => Type.Optional(Type.String({ description }));
 

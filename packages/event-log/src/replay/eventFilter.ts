@@ -1,9 +1,13 @@
+import {
+  isRfc3339,
+  type NextTurn,
+  parseRfc3339,
+  parseRfc3339RoundedUp,
+  unlessAborted,
+} from '@event-sourced/node/time';
 import { type Static, Type } from 'typebox';
 import { type EventLog, type Position, type RecordedEvent, START } from '../eventStore.ts';
 import { BadPosition, parsePosition } from '../position.ts';
-import type { NextTurn } from '../time/fairQueue.ts';
-import { isRfc3339, parseRfc3339, parseRfc3339RoundedUp } from '../time/rfc3339.ts';
-import { unlessAborted } from '../time/sleep.ts';
 import { occurredAt } from './cloudEvent.ts';
 import { limitSchema, type TextRule, textSchema } from './querySchemas.ts';
 

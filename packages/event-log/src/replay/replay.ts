@@ -1,6 +1,6 @@
+import type { NextTurn } from '@event-sourced/node/time';
 import { type Batch, type EventLog, type Position, START } from '../eventStore.ts';
 import { readLive, readToEnd } from '../readEvents.ts';
-import type { NextTurn } from '../time/fairQueue.ts';
 import { assertKnownUser, assertReadable, type EventFilter } from './eventFilter.ts';
 
 type Options = {

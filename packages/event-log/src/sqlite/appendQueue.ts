@@ -1,6 +1,7 @@
+import { fileIdentity } from '@event-sourced/node/files';
+import { moduleBeside, Thread } from '@event-sourced/node/threads';
 import type { AppendRequest } from '../appendRequest.ts';
 import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
-import { fileIdentity } from '../disk/fileIdentity.ts';
 import {
   type Appended,
   LogDamaged,
@@ -11,7 +12,6 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
-import { moduleBeside, Thread } from '../threads/thread.ts';
 import type { StubRow } from './overwrite.ts';
 import {
   type AppendBatch,

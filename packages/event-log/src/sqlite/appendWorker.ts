@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { fileIdentity } from '../disk/fileIdentity.ts';
-import { hasSqliteCode, readHeader, SQLITE, truncateWal } from '../disk/sqlite.ts';
+import { fileIdentity, hasSqliteCode, SQLITE, truncateWal } from '@event-sourced/node/files';
+import { serve, threadData } from '@event-sourced/node/threads';
+import { readHeader } from '../disk/header.ts';
 import { EVENT_ERASED } from '../erasure/erasure.ts';
-import { serve, threadData } from '../threads/thread.ts';
 import { openLogFile } from './file.ts';
 import { keepFromEarlierPrograms, overwriteEvents, rewritePages, setScrubbed } from './overwrite.ts';
 import {

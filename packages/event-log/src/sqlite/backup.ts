@@ -1,12 +1,11 @@
 import { existsSync, lstatSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { fileIdentity } from '../disk/fileIdentity.ts';
-import { fsyncPath } from '../disk/fsyncPath.ts';
-import { openReadOnly, readHeader } from '../disk/sqlite.ts';
+import { fileIdentity, fsyncPath, openReadOnly } from '@event-sourced/node/files';
+import { isThreadFor, serve, Thread, threadData } from '@event-sourced/node/threads';
+import { unlessAborted } from '@event-sourced/node/time';
+import { readHeader } from '../disk/header.ts';
 import { isStub } from '../erasure/erasure.ts';
 import type { EventLog } from '../eventStore.ts';
-import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
-import { unlessAborted } from '../time/sleep.ts';
 import { assertIsLog, isInWalMode } from './file.ts';
 import { setScrubbed } from './overwrite.ts';
 import { prepareReads } from './read.ts';

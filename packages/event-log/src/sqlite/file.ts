@@ -1,8 +1,8 @@
 import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fsyncPath } from '../disk/fsyncPath.ts';
-import { assertWritable, fileSize, isDamage, openReadOnly, readHeader } from '../disk/sqlite.ts';
+import { assertWritable, fileSize, fsyncPath, isDamage, openReadOnly } from '@event-sourced/node/files';
+import { readHeader } from '../disk/header.ts';
 
 /** 'PLog' in ASCII: the application ID in the header of a log file. */
 const APPLICATION_ID = 0x504c6f67;

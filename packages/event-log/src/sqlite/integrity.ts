@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
-import { openReadOnly } from '../disk/sqlite.ts';
+import { openReadOnly } from '@event-sourced/node/files';
+import { isThreadFor, serve, Thread, threadData } from '@event-sourced/node/threads';
+import { unlessAborted } from '@event-sourced/node/time';
 import type { Position, Problem } from '../eventStore.ts';
-import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
-import { unlessAborted } from '../time/sleep.ts';
 import { findings, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on its own thread. This file has the code of both threads.

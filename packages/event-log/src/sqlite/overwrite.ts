@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { readHeader, writeVersion } from '../disk/sqlite.ts';
+import { readHeader, writeVersion } from '../disk/header.ts';
 import { EVENT_ERASED } from '../erasure/erasure.ts';
 import type { Position } from '../eventStore.ts';
 import { HAS_STUBS, NEVER_UPDATED } from './file.ts';

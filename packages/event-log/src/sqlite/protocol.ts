@@ -1,5 +1,5 @@
+import { hasSqliteCode, isDamage, SQLITE } from '@event-sourced/node/files';
 import type { OpenFile } from '../disk/checkpointThread.ts';
-import { hasSqliteCode, isDamage, SQLITE } from '../disk/sqlite.ts';
 import type { Position } from '../eventStore.ts';
 import type { StubRow } from './overwrite.ts';
 

@@ -1,4 +1,4 @@
-import { isThreadFor, serve, Thread, threadData } from '../threads/thread.ts';
+import { isThreadFor, serve, Thread, threadData } from '@event-sourced/node/threads';
 import { findDamage } from './file.ts';
 
 // The process of a quick_check. SQLite checks on a thread; the main thread ends the process when the service has ended.

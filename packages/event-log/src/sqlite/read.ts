@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { fileSize, isDamage, openReadOnly } from '../disk/sqlite.ts';
+import { fileSize, isDamage, openReadOnly } from '@event-sourced/node/files';
+import { sleep } from '@event-sourced/node/time';
 import {
   type BackwardRange,
   type Batch,
@@ -16,7 +17,6 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { MAX_POSITION } from '../position.ts';
-import { sleep } from '../time/sleep.ts';
 import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
 
 /** The maximum number of events in a batch of a subscription. */

@@ -1,6 +1,7 @@
+import { fileSize } from '@event-sourced/node/files';
+import { unlessAborted } from '@event-sourced/node/time';
 import { appendRequest } from '../appendRequest.ts';
 import { CheckpointThread } from '../disk/checkpointThread.ts';
-import { fileSize } from '../disk/sqlite.ts';
 import {
   type EventLog,
   type EventStore,
@@ -12,7 +13,6 @@ import {
   type StoreObserver,
   StoreUnavailable,
 } from '../eventStore.ts';
-import { unlessAborted } from '../time/sleep.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import type { StubRow } from './overwrite.ts';

@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
-import { openReadOnly } from '../disk/sqlite.ts';
+import { openReadOnly } from '@event-sourced/node/files';
+import { moduleBeside } from '@event-sourced/node/threads';
 import { LogDamaged } from '../eventStore.ts';
-import { moduleBeside } from '../threads/thread.ts';
 import type { CheckResult } from './quickCheckProcess.ts';
 
 const PROCESS = fileURLToPath(moduleBeside(import.meta.url, 'quickCheckProcess'));

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { backOff, finishedWithin, sleep } from '@event-sourced/node/time';
 import { EVENTS_ERASED, isStub } from '../erasure/erasure.ts';
 import {
   type EventLog,
@@ -11,7 +12,6 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
-import { backOff, finishedWithin, sleep } from '../time/sleep.ts';
 import { stubsNamedBy } from './erasedEvents.ts';
 import { Saver } from './saver.ts';
 import type { View } from './view.ts';

@@ -1,5 +1,5 @@
+import { backOff } from '@event-sourced/node/time';
 import type { Logger } from '../logger.ts';
-import { backOff } from '../time/sleep.ts';
 import type { View } from './view.ts';
 import { ViewBehind } from './waiting.ts';
 

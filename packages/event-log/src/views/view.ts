@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { isSqliteError } from '@event-sourced/node/files';
 import type { CheckpointThread } from '../disk/checkpointThread.ts';
-import { isSqliteError } from '../disk/sqlite.ts';
 import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
 import { isDamage, NO_CHECKPOINT, type ViewCheckpoint, type ViewDefinition, ViewFile } from './viewFile.ts';
 import { ViewBehind } from './waiting.ts';

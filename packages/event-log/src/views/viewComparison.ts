@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isDeepStrictEqual } from 'node:util';
-import { prepareArrays } from '../disk/sqlite.ts';
+import { prepareArrays } from '@event-sourced/node/files';
 import { EVENTS_ERASED, isStub, parseRecord } from '../erasure/erasure.ts';
 import {
   InvalidEvent,

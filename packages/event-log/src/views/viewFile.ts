@@ -1,19 +1,18 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { type CheckpointThread, scrubFile } from '../disk/checkpointThread.ts';
-import { fileIdentity } from '../disk/fileIdentity.ts';
 import {
   assertWritable,
   DamagedFile,
+  fileIdentity,
   fileSize,
   hasSqliteCode,
   isDamage as isDamagedDatabase,
   openReadOnly,
   prepareArrays,
-  readHeader,
   SQLITE,
-  writeVersion,
-} from '../disk/sqlite.ts';
+} from '@event-sourced/node/files';
+import { type CheckpointThread, scrubFile } from '../disk/checkpointThread.ts';
+import { readHeader, writeVersion } from '../disk/header.ts';
 import { type Position, START } from '../eventStore.ts';
 
 /** The values of a row by column; integers are bigint. */

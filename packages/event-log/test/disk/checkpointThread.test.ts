@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test } from 'vitest';
+import { fileIdentity } from '../../../node/src/files/fileIdentity.ts';
+import { SQLITE } from '../../../node/src/files/sqlite.ts';
 import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
-import { fileIdentity } from '../../src/disk/fileIdentity.ts';
-import { SQLITE } from '../../src/disk/sqlite.ts';
 
 test('a checkpoint that fails resolves with the error and its SQLite code', async () => {
   const file = join(tempDir(), 'log.db');

@@ -5,4 +5,4 @@ export { type ErasureProblem, ErasureRules } from './erasureRules.ts';
 export { digestOf, eventEntry, stubOf } from './eventEntry.ts';
 export { eventText } from './eventText.ts';
 export { openReceipt, type Receipt } from './openReceipt.ts';
-export type { EventInText } from './readText.ts';
+export { describeEvent, type EventInText } from './readText.ts';

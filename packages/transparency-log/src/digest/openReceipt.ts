@@ -1,7 +1,5 @@
 import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
-import type { Checkpoint } from '../notes/checkpoint.ts';
-import { openInclusionProof } from '../notes/proof.ts';
-import type { VerifierKey } from '../notes/signedNote.ts';
+import { type Checkpoint, openInclusionProof, type VerifierKey } from '@event-sourced/tlog';
 import { type EventInText, readText } from './readText.ts';
 
 /** A verified receipt. `text`: of the event. `names`: the indices of the events that it names as erased, if it is a record. */

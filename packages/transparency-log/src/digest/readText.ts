@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { decodeUtf8 } from '../notes/encoding.ts';
-import { NotVerified } from '../notes/notVerified.ts';
+import { decodeUtf8, NotVerified } from '@event-sourced/tlog';
 import { entryOf } from './eventEntry.ts';
 import { canonicalJson, isRevision } from './eventText.ts';
 

@@ -1,7 +1,6 @@
 import { type EventLog, type Position, readToEnd, START } from '@event-sourced/event-log';
+import { entryLeafHash, MerkleTree, type TreeHead } from '@event-sourced/tlog';
 import { eventEntry } from '../digest/eventEntry.ts';
-import { entryLeafHash, MerkleTree } from '../merkle/merkleTree.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
 
 type Range = {
   /** The position of the tree's last event. */

@@ -1,10 +1,8 @@
 import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
 import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import { type Checkpoint, NotInTree, proveInclusion, TILE_WIDTH } from '@event-sourced/tlog';
 import { eventEntry } from '../digest/eventEntry.ts';
 import { eventText } from '../digest/eventText.ts';
-import { TILE_WIDTH } from '../merkle/tiles.ts';
-import type { Checkpoint } from '../notes/checkpoint.ts';
-import { NotInTree, proveInclusion } from '../notes/prove.ts';
 import type { MerkleTreeView } from '../view/treeView.ts';
 
 /** The log no longer has an event that is in its Merkle tree: the log or the tree's file was altered. */

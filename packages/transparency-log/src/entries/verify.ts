@@ -11,11 +11,10 @@ import {
   type Progress,
   ViewComparison,
 } from '@event-sourced/event-log/views';
+import { entryLeafHash, MerkleTree, type TreeHead } from '@event-sourced/tlog';
 import { ErasureRules } from '../digest/erasureRules.ts';
 import { entryOf, stubDigest } from '../digest/eventEntry.ts';
 import { eventText } from '../digest/eventText.ts';
-import { entryLeafHash, MerkleTree } from '../merkle/merkleTree.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
 import { SavedTree } from '../view/savedTree.ts';
 import { MERKLE_TREE } from '../view/treeTiles.ts';
 

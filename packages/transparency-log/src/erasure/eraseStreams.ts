@@ -6,8 +6,8 @@ import {
   type Stub,
 } from '@event-sourced/event-log';
 import { EVENTS_ERASED, MAX_NAMED_EVENTS, recordStreams } from '@event-sourced/event-log/erasure';
-import type { NextTurn } from '@event-sourced/event-log/time';
 import type { Follower } from '@event-sourced/event-log/views';
+import type { NextTurn } from '@event-sourced/node/time';
 import { digestOf, entryOf, stubOf } from '../digest/eventEntry.ts';
 import { LogContradictsCheckpoint } from '../signer/contradiction.ts';
 import { caughtUp } from '../view/caughtUp.ts';

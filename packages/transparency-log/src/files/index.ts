@@ -1,2 +1,1 @@
-export { loadOrCreateKey } from './keyFile.ts';
-export { readCheckpointFile } from './stateFile.ts';
+export { readCheckpointFile, readIfExists, readStateFile, replaceFile, replacePath } from './stateFile.ts';

@@ -1,9 +1,8 @@
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { syncDirectory } from '@event-sourced/event-log/disk';
-import { decodeTextFile } from '../notes/encoding.ts';
-import { printable } from '../notes/printable.ts';
-import { MAX_NOTE_BYTES } from '../notes/signedNote.ts';
+import { printable } from '@event-sourced/node/cli';
+import { syncDirectory } from '@event-sourced/node/files';
+import { decodeTextFile, MAX_NOTE_BYTES } from '@event-sourced/tlog';
 
 /** The text of a file. @throws Error that it is not `what` if the file is too large, or not a regular file */
 export async function readStateFile(file: string, maxBytes: number, what: string): Promise<string> {

@@ -1,8 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { type Checkpoint, MAX_NOTE_BYTES, openCheckpoint, type VerifierKey } from '@event-sourced/tlog';
 import { readIfExists, replaceFile } from '../files/stateFile.ts';
-import { type Checkpoint, openCheckpoint } from '../notes/checkpoint.ts';
-import { MAX_NOTE_BYTES, type VerifierKey } from '../notes/signedNote.ts';
 
 /** A signed checkpoint cannot be read or recorded. The message names the file. */
 export class CheckpointFileUnusable extends Error {

@@ -1,12 +1,16 @@
 import { type Logger, START } from '@event-sourced/event-log';
-import { sleep, unlessLater } from '@event-sourced/event-log/time';
 import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
-import { consistencyProofFromTiles } from '../merkle/tiles.ts';
-import { formatTreeHead, isSameHead, type TreeHead } from '../merkle/treeHead.ts';
-import type { Checkpoint } from '../notes/checkpoint.ts';
-import { signCheckpoint } from '../sign/signCheckpoint.ts';
+import { sleep, unlessLater } from '@event-sourced/node/time';
+import {
+  type Checkpoint,
+  consistencyProofFromTiles,
+  formatTreeHead,
+  isSameHead,
+  type TreeHead,
+} from '@event-sourced/tlog';
+import { signCheckpoint } from '@event-sourced/tlog/sign';
+import type { Policy } from '@event-sourced/tlog/witness';
 import type { MerkleTreeView } from '../view/treeView.ts';
-import type { Policy } from '../witness/policy.ts';
 import { CheckpointFiles, CheckpointFileUnusable } from './checkpointFiles.ts';
 import { assertExtends, LogContradictsCheckpoint } from './contradiction.ts';
 import { Cosigning, type WitnessObserver } from './cosigning.ts';

@@ -1,6 +1,11 @@
-import { verifyConsistency } from '../merkle/proofs.ts';
-import { consistencyProofFromTiles, type ReadTile } from '../merkle/tiles.ts';
-import { formatTreeHead, isSameHead, type TreeHead } from '../merkle/treeHead.ts';
+import {
+  consistencyProofFromTiles,
+  formatTreeHead,
+  isSameHead,
+  type ReadTile,
+  type TreeHead,
+  verifyConsistency,
+} from '@event-sourced/tlog';
 
 /** The log contradicts a signed checkpoint: it has different events, or fewer. */
 export class LogContradictsCheckpoint extends Error {

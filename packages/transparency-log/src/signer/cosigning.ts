@@ -1,14 +1,17 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Logger } from '@event-sourced/event-log';
-import { backOff } from '@event-sourced/event-log/time';
-import type { ProveConsistency } from '../merkle/proofs.ts';
-import { isSameHead } from '../merkle/treeHead.ts';
-import type { Checkpoint } from '../notes/checkpoint.ts';
-import { printable } from '../notes/printable.ts';
-import type { Cosignature, CosignedCheckpoint } from '../witness/cosignature.ts';
-import { countCosignatures, type Policy, quorumTime } from '../witness/policy.ts';
-import { WitnessClient } from '../witness/witnessClient.ts';
+import { printable } from '@event-sourced/node/cli';
+import { backOff } from '@event-sourced/node/time';
+import { type Checkpoint, isSameHead, type ProveConsistency } from '@event-sourced/tlog';
+import {
+  type Cosignature,
+  type CosignedCheckpoint,
+  countCosignatures,
+  type Policy,
+  quorumTime,
+} from '@event-sourced/tlog/witness';
 import type { CheckpointFiles } from './checkpointFiles.ts';
+import { WitnessClient } from './witnessClient.ts';
 
 /** Observes witnesses, for metrics. `time` is in seconds since 1970. */
 export type WitnessObserver = {

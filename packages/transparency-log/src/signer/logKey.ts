@@ -1,7 +1,13 @@
 import type { KeyObject } from 'node:crypto';
-import { type KeyFormat, type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from '../files/keyFile.ts';
-import type { VerifierKey } from '../notes/signedNote.ts';
-import { toVerifierKey } from '../sign/signCheckpoint.ts';
+import {
+  type KeyFormat,
+  type KeyPair,
+  loadKey,
+  loadOrCreateKey,
+  UnusableKey,
+} from '@event-sourced/node/files';
+import type { VerifierKey } from '@event-sourced/tlog';
+import { toVerifierKey } from '@event-sourced/tlog/sign';
 
 /** The private key that signs a log's checkpoints, under the name of its origin. */
 export type LogKey = { origin: string; key: KeyObject; verifierKey: VerifierKey };

@@ -1,6 +1,6 @@
 import type { EventLog } from '@event-sourced/event-log';
-import { unlessAborted } from '@event-sourced/event-log/time';
 import { type Follower, REACHED_TIMEOUT_MS, ViewBehind } from '@event-sourced/event-log/views';
+import { unlessAborted } from '@event-sourced/node/time';
 
 /** Waits until a view has every event that the log has now. @throws ViewBehind, StoreUnavailable */
 export async function caughtUp(

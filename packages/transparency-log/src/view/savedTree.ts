@@ -1,10 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { EventLog, Position } from '@event-sourced/event-log';
-import { DamagedFile, isSqliteError } from '@event-sourced/event-log/disk';
 import { openForReading, readCheckpoint } from '@event-sourced/event-log/views';
-import type { Tile } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
-import { EMPTY_TREE } from '../notes/checkpoint.ts';
+import { DamagedFile, isSqliteError } from '@event-sourced/node/files';
+import { EMPTY_TREE, type Tile, type TreeHead } from '@event-sourced/tlog';
 import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
 
 /** A snapshot of the tree that a service has saved in its file; the service may be running. */

@@ -1,20 +1,21 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Position, START } from '@event-sourced/event-log';
-import { DamagedFile } from '@event-sourced/event-log/disk';
 import { type Difference, type Row, ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
-import { LRUCache } from 'lru-cache';
+import { DamagedFile } from '@event-sourced/node/files';
 import {
   HASH_BYTES,
   leafHashes,
+  type StoredTile,
   TILE_WIDTH,
   type Tile,
+  TileWriter,
+  type TreeHead,
   tileHashes,
   tilePath,
   tileRoot,
   tileWidth,
-} from '../merkle/tiles.ts';
-import { type StoredTile, TileWriter } from '../merkle/tileWriter.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
+} from '@event-sourced/tlog';
+import { LRUCache } from 'lru-cache';
 
 /** The file: a row for each tile, about 34 bytes per event. `number` is the tile's index. Level 0 has entries. */
 export const MERKLE_TREE: ViewDefinition = {

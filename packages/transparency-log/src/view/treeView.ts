@@ -8,9 +8,8 @@ import {
 } from '@event-sourced/event-log';
 import type { CheckpointThread } from '@event-sourced/event-log/disk';
 import { View, type ViewCheckpoint } from '@event-sourced/event-log/views';
+import { TILE_WIDTH, type Tile, type TreeHead } from '@event-sourced/tlog';
 import { eventEntry } from '../digest/eventEntry.ts';
-import { TILE_WIDTH, type Tile } from '../merkle/tiles.ts';
-import type { TreeHead } from '../merkle/treeHead.ts';
 import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
 
 /** The Merkle tree of the log with this ID, up to a position. */

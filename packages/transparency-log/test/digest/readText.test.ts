@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { NotVerified } from '../../../tlog/src/notes/notVerified.ts';
 import { entryOf } from '../../src/digest/eventEntry.ts';
 import { eventText } from '../../src/digest/eventText.ts';
 import { describeEvent, readText } from '../../src/digest/readText.ts';
-import { NotVerified } from '../../src/notes/notVerified.ts';
 
 const EVENT = {
   id: '0199',

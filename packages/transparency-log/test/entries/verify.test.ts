@@ -16,8 +16,8 @@ import {
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { item, ToDoLists } from '../../../event-log/test/views/toDoLists.ts';
+import { MTH } from '../../../tlog/test/merkle/rfc9162.ts';
 import { type Verification, verifyLog } from '../../src/entries/verify.ts';
-import { MTH } from '../merkle/rfc9162.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 

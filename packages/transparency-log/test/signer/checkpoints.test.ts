@@ -3,14 +3,14 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ViewBehind } from '../../../event-log/src/views/waiting.ts';
-import { leafHash } from '../../src/merkle/merkleTree.ts';
-import type { Tile } from '../../src/merkle/tiles.ts';
-import { openCheckpoint } from '../../src/notes/checkpoint.ts';
-import { signCheckpoint, toVerifierKey } from '../../src/sign/signCheckpoint.ts';
+import { leafHash } from '../../../tlog/src/merkle/merkleTree.ts';
+import type { Tile } from '../../../tlog/src/merkle/tiles.ts';
+import { openCheckpoint } from '../../../tlog/src/notes/checkpoint.ts';
+import { signCheckpoint, toVerifierKey } from '../../../tlog/src/sign/signCheckpoint.ts';
+import { keyNamed } from '../../../tlog/test/notes/keys.ts';
 import { CheckpointFiles, CheckpointFileUnusable } from '../../src/signer/checkpointFiles.ts';
 import { Checkpoints } from '../../src/signer/checkpoints.ts';
 import { LogContradictsCheckpoint } from '../../src/signer/contradiction.ts';
-import { keyNamed } from '../notes/keys.ts';
 import { MemoryTree } from '../support/memoryTree.ts';
 
 const keyOf = (origin: string, name = 'log') => {

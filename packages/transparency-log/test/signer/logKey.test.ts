@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
-import { loadOrCreateKey, UnusableKey } from '../../src/files/keyFile.ts';
+import { loadOrCreateKey, UnusableKey } from '../../../node/src/files/keyFile.ts';
 import { loadExistingLogKey, loadLogKey } from '../../src/signer/logKey.ts';
 
 const locationIn = (dir: string) => ({

@@ -1,6 +1,6 @@
-import { HASH_BYTES, leafHashes, rootFromTiles, type Tile } from '../../src/merkle/tiles.ts';
-import { TileWriter } from '../../src/merkle/tileWriter.ts';
-import type { TreeHead } from '../../src/merkle/treeHead.ts';
+import { HASH_BYTES, leafHashes, rootFromTiles, type Tile } from '../../../tlog/src/merkle/tiles.ts';
+import { TileWriter } from '../../../tlog/src/merkle/tileWriter.ts';
+import type { TreeHead } from '../../../tlog/src/merkle/treeHead.ts';
 
 /** A Merkle tree with its tiles in memory. Entries are 32 bytes in hexadecimal. */
 export class MemoryTree {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
 import { expect } from 'vitest';
-import { commandLine } from '../../src/cli/commandLine.ts';
+import { commandLine } from '../../../monitor/src/cli/commandLine.ts';
 
 /** `code` is null if the command was stopped, as by a signal. */
 export type Ended = { code: number | null; stdout: string; stderr: string };

@@ -5,9 +5,9 @@ import type { EventLog } from '../../../event-log/src/eventStore.ts';
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { Follower } from '../../../event-log/src/views/follow.ts';
+import { MTH } from '../../../tlog/test/merkle/rfc9162.ts';
 import { eventEntry } from '../../src/digest/eventEntry.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
-import { MTH } from '../merkle/rfc9162.ts';
 
 export const treeIn = (dir: string): string => join(dir, 'merkleTree.db');
 

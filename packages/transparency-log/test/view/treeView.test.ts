@@ -20,9 +20,9 @@ import { LogReplaced, type RecordedEvent } from '../../../event-log/src/eventSto
 import { openLogReader } from '../../../event-log/src/sqlite/read.ts';
 import { everything } from '../../../event-log/src/testing/contract.ts';
 import { REACHED_TIMEOUT_MS, ViewBehind } from '../../../event-log/src/views/waiting.ts';
+import { entryLeafHash, MerkleTree } from '../../../tlog/src/merkle/merkleTree.ts';
+import { leafHashes, rootFromTiles, tileHashes, tileRoot } from '../../../tlog/src/merkle/tiles.ts';
 import { eventEntry } from '../../src/digest/eventEntry.ts';
-import { entryLeafHash, MerkleTree } from '../../src/merkle/merkleTree.ts';
-import { leafHashes, rootFromTiles, tileHashes, tileRoot } from '../../src/merkle/tiles.ts';
 import { TreeTiles } from '../../src/view/treeTiles.ts';
 import { MerkleTreeView } from '../../src/view/treeView.ts';
 import { followTree, logIn, rootOf, treeIn } from '../support/tree.ts';

@@ -1,0 +1,2 @@
+export { once, reportInOneLine } from './errorOutput.ts';
+export { printable } from './printable.ts';

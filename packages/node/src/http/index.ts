@@ -1,0 +1,1 @@
+export { failureReason, readAtMost } from './response.ts';

@@ -1,0 +1,1 @@
+export { isThreadFor, moduleBeside, serve, Thread, threadData } from './thread.ts';

@@ -1,4 +1,0 @@
-#!/usr/bin/env node
-import { main } from '@event-sourced/transparency-log/cli';
-
-await main(process);

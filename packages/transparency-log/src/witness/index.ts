@@ -1,2 +1,0 @@
-export { canVerify } from './cosignature.ts';
-export { parsePolicy } from './policy.ts';
