@@ -145,14 +145,14 @@ describe('docs/auditing.md', () => {
     expect([line, await paste(VERIFY)].map(shown)).toEqual(blocks('').map(shown));
   });
 
-  test('prints the same events over HTTP as replay, and earlier plants', async () => {
-    const [http = '', machine, plants = ''] = await Array.fromAsync(EVENTS.split(/(?<=\n)/), async (one) =>
+  test('prints the same events over HTTP as replay', async () => {
+    const [http = '', machine, ...others] = await Array.fromAsync(EVENTS.split(/(?<=\n)/), async (one) =>
       succeeded(await pasted(one)),
     );
     expect(http).toBe(machine);
     const events = http.trimEnd().split('\n');
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(PLANTS.map(([, , { name }]) => name));
-    expect(JSON.parse(plants)).toEqual([PLANTS[0]?.[2]]);
+    expect(others).toEqual([]);
   });
 
   test('prints a page of the newest events, and the link to the next one', async () => {
