@@ -88,6 +88,15 @@ test('tests of a package import neither the service nor its tests', () => {
   expect(importing).toEqual([]);
 });
 
+test('only signing, witnesses and one module for Node make tlog depend on Node', () => {
+  const isForNode = /^packages\/tlog\/src\/(crypto\/node\.ts|sign\/|witness\/)/;
+  const sources = SOURCES.filter((file) => roomOf(file) === 'tlog');
+  expect(sources.filter((file) => /\bBuffer\b/.test(read(file)))).toEqual([]);
+  const others = sources.filter((file) => !isForNode.test(file));
+  expect(others.filter((file) => /'node:|\bprocess\./.test(read(file)))).toEqual([]);
+  expect(others.length).toBeGreaterThan(15);
+});
+
 test('packages know nothing of plants', () => {
   const sources = files(`packages/{${PACKAGES}}/src/**/*.{ts,html,css}`);
   expect(sources.filter((file) => /plant/i.test(read(file)))).toEqual([]);

@@ -41,8 +41,8 @@ test('the page and its modules need no token, have the headers of pages, and onl
     'hashes',
     'histogram',
     'page',
-    'page/node',
     'tlog',
+    'tlog/crypto',
     'tlog/merkle',
     'tlog/notes',
   ]);

@@ -68,8 +68,8 @@ function directories(ofEntityType: string): Record<string, string> {
     histogram: join(import.meta.dirname, 'histogram'),
     hashes: dirname(resolve('@noble/hashes/sha2.js')),
     page: PAGE,
-    'page/node': join(PAGE, 'node'),
     tlog,
+    'tlog/crypto': join(tlog, 'crypto'),
     'tlog/merkle': join(tlog, 'merkle'),
     'tlog/notes': join(tlog, 'notes'),
   };

@@ -54,7 +54,7 @@ export class FakeLog {
   }
 
   readonly source = {
-    read: async (tile: TileOrEntries): Promise<Buffer> => {
+    read: async (tile: TileOrEntries): Promise<Uint8Array> => {
       const { level, index, width } = tile;
       if (level !== 'entries') return this.tree.read({ level, index, width });
       const entries = this.#entries.slice(index * 256, index * 256 + width);

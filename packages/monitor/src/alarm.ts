@@ -14,7 +14,7 @@ type AlarmKind =
   | 'unavailable';
 
 /** A file with evidence for an alarm. `commands` verify it in its directory; see docs/alarms.md. */
-export type Evidence = { name: string; content: Buffer; commands?: readonly string[] };
+export type Evidence = { name: string; content: Uint8Array; commands?: readonly string[] };
 
 /** The log contradicts what it has signed, or does not show it. */
 export class Alarm extends Error {

@@ -1,4 +1,4 @@
-import { readEntriesAfter, TileMismatch } from '@event-sourced/tlog';
+import { readEntriesAfter, TileMismatch, toHex } from '@event-sourced/tlog';
 import { Alarm, mismatch } from './alarm.ts';
 import type { Check } from './check.ts';
 import { EventCheck } from './eventCheck.ts';
@@ -88,7 +88,7 @@ async function compareEntries(
     for await (const { first, entries } of readEntriesAfter(from, tree, client))
       for (const [i, entry] of entries.entries())
         if (lines && events?.index === first - 1 + i)
-          events.add(entry.toString('hex'), await lines.next(), checkpoint);
+          events.add(toHex(entry), await lines.next(), checkpoint);
   } catch (error) {
     throw error instanceof TileMismatch ? mismatch(checkpoint, error) : error;
   } finally {

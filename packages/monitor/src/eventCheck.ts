@@ -1,5 +1,5 @@
 import { EVENT_ERASED } from '@event-sourced/event-log/erasure';
-import { entryLeafHash, HASH_BYTES, TILE_WIDTH, type VerifiedTiles } from '@event-sourced/tlog';
+import { entryLeafHash, HASH_BYTES, TILE_WIDTH, toHex, type VerifiedTiles } from '@event-sourced/tlog';
 import { cloudEventEntry, type ErasureProblem, ErasureRules } from '@event-sourced/transparency-log/digest';
 import { Alarm, checkpointFiles } from './alarm.ts';
 import type { Check } from './check.ts';
@@ -143,5 +143,5 @@ function parseLine(line: string) {
 async function leafAt(index: number, tree: VerifiedTiles): Promise<string> {
   const at = index % TILE_WIDTH;
   const tile = { level: 0, index: Math.floor(index / TILE_WIDTH), width: at + 1 };
-  return (await tree.read(tile)).toString('hex', at * HASH_BYTES);
+  return toHex((await tree.read(tile)).subarray(at * HASH_BYTES));
 }

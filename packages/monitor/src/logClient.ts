@@ -51,11 +51,11 @@ export class LogClient {
     return this.#get('checkpoint', MAX_NOTE_BYTES);
   }
 
-  tile(tile: Tile): Promise<Buffer> {
+  tile(tile: Tile): Promise<Uint8Array> {
     return this.#getTile(tile, MAX_TILE_BYTES, (hashes) => hashes.subarray(0, tile.width * HASH_BYTES));
   }
 
-  entries(index: number, width: number): Promise<Buffer> {
+  entries(index: number, width: number): Promise<Uint8Array> {
     return this.#getTile({ level: 'entries', index, width }, MAX_BUNDLE_BYTES, (bundle) =>
       formatEntryBundle(parseEntryBundle(bundle).slice(0, width)),
     );
@@ -73,7 +73,7 @@ export class LogClient {
   }
 
   /** A log may delete a partial tile when the full tile exists: then the full tile begins with it. */
-  async #getTile(tile: TileOrEntries, maxBytes: number, cut: (full: Buffer) => Buffer) {
+  async #getTile(tile: TileOrEntries, maxBytes: number, cut: (full: Uint8Array) => Uint8Array) {
     const get = (width: number) => this.#get(tilePath({ ...tile, width }), maxBytes);
     try {
       return await get(tile.width);

@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { printable } from '@event-sourced/node/cli';
+import { toBase64 } from '@event-sourced/tlog';
 import { replaceFile, replacePath } from '@event-sourced/transparency-log/files';
 import type { Alarm, Evidence } from './alarm.ts';
 
@@ -20,7 +21,7 @@ export async function raise({ message, evidence }: Alarm, directory: string): Pr
     const short = evidence.filter(({ content }) => content.length <= MAX_PRINTED_BYTES);
     return [
       `${alarm}; the evidence could not be written: ${printable((error as Error).message)}`,
-      ...short.map(({ name, content }) => `${name}, in Base64: ${content.toString('base64')}`),
+      ...short.map(({ name, content }) => `${name}, in Base64: ${toBase64(content)}`),
     ].join('\n');
   }
 }

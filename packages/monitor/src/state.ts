@@ -21,7 +21,7 @@ export type State = {
   /** The last checkpoint for which all entries were compared with its tree. */
   compared?: Received | undefined;
   /** The partial tiles of its tree by path: after a rollback, the log may no longer serve them. */
-  tiles: ReadonlyMap<string, Buffer>;
+  tiles: ReadonlyMap<string, Uint8Array>;
   /** The first checkpoint that no compared tree has included yet. Only such a tree removes it. */
   first?: Received | undefined;
   /** The largest checkpoint, if no compared tree has included it yet. */

@@ -1,6 +1,6 @@
 import { printable } from '@event-sourced/node/cli';
 import { acquireFileLock } from '@event-sourced/node/files';
-import { NotVerified, type VerifierKey } from '@event-sourced/tlog';
+import { NotVerified, toBase64, type VerifierKey } from '@event-sourced/tlog';
 import { readIfExists, replaceFile } from '@event-sourced/transparency-log/files';
 import { NotChecked } from './notChecked.ts';
 import { openReceived, type Received } from './received.ts';
@@ -86,7 +86,7 @@ function formatState({ compared, first, largest, tiles, ...others }: State): str
     compared: compared && toStored(compared),
     first: first && toStored(first),
     largest: largest && toStored(largest),
-    tiles: Object.fromEntries(Array.from(tiles, ([path, hashes]) => [path, hashes.toString('base64')])),
+    tiles: Object.fromEntries(Array.from(tiles, ([path, hashes]) => [path, toBase64(hashes)])),
   };
   return `${JSON.stringify(file, null, 2)}\n`;
 }

@@ -33,8 +33,8 @@ const someSize = fc.oneof(
 );
 
 /** Alters what a log returns. */
-function alter(log: FakeLog, method: 'tile' | 'entries', altered: (bytes: Buffer) => Buffer): void {
-  const read: (...place: never[]) => Promise<Buffer> = log[method].bind(log);
+function alter(log: FakeLog, method: 'tile' | 'entries', altered: (bytes: Uint8Array) => Uint8Array): void {
+  const read: (...place: never[]) => Promise<Uint8Array> = log[method].bind(log);
   log[method] = async (...place: never[]) => altered(await read(...place));
 }
 
@@ -242,7 +242,7 @@ describe('an alarm is raised', () => {
       'a full tile has another byte',
       (log) =>
         alter(log, 'tile', (hashes) =>
-          hashes.length === 256 * 32 ? Buffer.from(hashes).fill(hashes.readUInt8(0) ^ 1, 0, 1) : hashes,
+          hashes.length === 256 * 32 ? Buffer.from(hashes).fill((hashes[0] as number) ^ 1, 0, 1) : hashes,
         ),
       /^mismatch: tile\/0\/001 does not have the hash [\da-f]{64}, which is in the tile above$/,
       512,
@@ -300,12 +300,12 @@ test.each([0, 255, 257])(
   },
 );
 
-const flipped = (bytes: Buffer): Buffer => Buffer.from(bytes).fill((bytes[9] as number) ^ 1, 9, 10);
+const flipped = (bytes: Uint8Array): Uint8Array => Buffer.from(bytes).fill((bytes[9] as number) ^ 1, 9, 10);
 
 describe.each(['tile', 'entries'] as const)('a carrier that alters a response of each kind: %s', (method) => {
   test('is a notice, since the check passes when it is repeated', async () => {
     const log = logOf(700);
-    const read: (...place: never[]) => Promise<Buffer> = log[method].bind(log);
+    const read: (...place: never[]) => Promise<Uint8Array> = log[method].bind(log);
     let requests = 0;
     log[method] = async (...place: never[]) =>
       requests++ === 0 ? flipped(await read(...place)) : read(...place);
@@ -320,7 +320,7 @@ describe.each(['tile', 'entries'] as const)('a carrier that alters a response of
   test('each time is an alarm after five attempts, with the last response', async () => {
     const log = logOf(700);
     let requests = 0;
-    const read: (...place: never[]) => Promise<Buffer> = log[method].bind(log);
+    const read: (...place: never[]) => Promise<Uint8Array> = log[method].bind(log);
     log[method] = async (...place: never[]) => Buffer.from(await read(...place)).fill(requests++, 9, 10);
     const { error, notices, slept } = await check(log, stateOf(logOf(300).head()));
     expect(error).toMatchObject({ kind: 'mismatch' });

@@ -64,14 +64,14 @@ export class FakeLog {
     return Buffer.from(signCheckpoint(this.head(), { origin: ORIGIN, key: KEY }));
   }
 
-  async tile({ level, index, width }: Tile): Promise<Buffer> {
+  async tile({ level, index, width }: Tile): Promise<Uint8Array> {
     this.read.push(`${level}/${index}`);
     const hashes = this.#levels[level]?.slice(index * 256, index * 256 + width) ?? [];
     if (hashes.length < width) throw new NotChecked('404', true);
     return Buffer.concat(hashes);
   }
 
-  async entries(index: number, width: number): Promise<Buffer> {
+  async entries(index: number, width: number): Promise<Uint8Array> {
     this.read.push(`entries/${index}`);
     return formatEntryBundle(this.log.slice(256 * index, 256 * index + width));
   }

@@ -1,3 +1,5 @@
+export { sha256 } from '#crypto';
+export { toBase64, toHex } from './bytes.ts';
 export { entryLeafHash, leafHash, MerkleTree } from './merkle/merkleTree.ts';
 export { type ProveConsistency, verifyConsistency } from './merkle/proofs.ts';
 export {

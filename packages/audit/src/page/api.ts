@@ -44,8 +44,8 @@ export class Api {
     throw new ApiError(response.status, message, error);
   }
 
-  async getBytes(path: string, options?: Options): Promise<Buffer> {
-    return Buffer.from(await (await this.get(path, options)).arrayBuffer());
+  async getBytes(path: string, options?: Options): Promise<Uint8Array> {
+    return (await this.get(path, options)).bytes();
   }
 }
 

@@ -35,7 +35,7 @@ export function mismatchFacts({ received }: TileMismatch): Node[] {
   if (!bytes) return [paths];
   if (received.size === 1) return [facts([['Hash of the tile', tileRoot(bytes)]]), paths];
   if (!path.startsWith('tile/entries/')) return [paths];
-  const inTree = tileHashes(tile ?? Buffer.alloc(0));
+  const inTree = tileHashes(tile ?? new Uint8Array());
   for (const [i, entry] of parseEntries(bytes).entries()) {
     const hash = leafHash(entry);
     if (hash === inTree[i]) continue;
@@ -58,7 +58,7 @@ function lineDetails(line: string): Node {
 }
 
 /** The entries of a bundle; none if it is malformed. */
-function parseEntries(bundle: Buffer): Buffer[] {
+function parseEntries(bundle: Uint8Array): Uint8Array[] {
   try {
     return parseEntryBundle(bundle);
   } catch {

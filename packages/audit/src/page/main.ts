@@ -1,4 +1,3 @@
-import './node/globals.ts';
 import { entityType } from 'audit:entityType';
 import { Api, errorMessage } from './api.ts';
 import { Check } from './check.ts';

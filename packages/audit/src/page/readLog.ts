@@ -4,6 +4,7 @@ import {
   readEntriesAfter,
   type TileOrEntries,
   type TreeHead,
+  toHex,
   VerifiedTiles,
   verifyConsistency,
 } from '@event-sourced/tlog';
@@ -34,7 +35,7 @@ export class Contradiction extends Error {
 }
 
 type Source = {
-  read: (tile: TileOrEntries) => Promise<Buffer>;
+  read: (tile: TileOrEntries) => Promise<Uint8Array>;
   /** The lines of GET /events with this query. */
   lines: (query: string) => AsyncIterable<string>;
   /** The newest checkpoint, after its signature was verified. */
@@ -134,7 +135,7 @@ async function* entriesAfter(
 ): AsyncGenerator<string, undefined> {
   const entries = (index: number, width: number) => read({ level: 'entries', index, width });
   for await (const bundle of readEntriesAfter(from, tiles, { entries }))
-    for (const entry of bundle.entries) yield entry.toString('hex');
+    for (const entry of bundle.entries) yield toHex(entry);
 }
 
 /** The tree of a later checkpoint, which covers all events that the service shows now. @throws Contradiction, Error */

@@ -91,7 +91,7 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
     return tile;
   }
 
-  function read({ level, index, width }: TileOrEntries): Buffer {
+  function read({ level, index, width }: TileOrEntries): Uint8Array {
     if (level !== 'entries') return tree.ready.readTile({ level, index, width });
     return formatDigestBundle(tree.ready.readEntries(index, width));
   }

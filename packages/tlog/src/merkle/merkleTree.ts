@@ -1,26 +1,34 @@
-import { hash } from 'node:crypto';
+import { sha256 } from '#crypto';
+import { concat, writeHex } from '../bytes.ts';
 
 // The Merkle Tree Hash of RFC 9162 section 2.1.1 with SHA-256, as in Certificate Transparency. Hashes are in
 // lower-case hexadecimal, the form in which they are printed.
 
 /** The hash of a leaf, given as bytes or as text, which is encoded in UTF-8. */
 export function leafHash(entry: string | Uint8Array): string {
-  return hash('sha256', typeof entry === 'string' ? `\0${entry}` : Buffer.concat([LEAF_PREFIX, entry]));
+  return sha256(typeof entry === 'string' ? `\0${entry}` : concat([LEAF_PREFIX, entry]));
 }
 
 /** The leaf hash of an entry in hexadecimal. */
-export const entryLeafHash = (entry: string): string => leafHash(Buffer.from(entry, 'hex'));
+export function entryLeafHash(entry: string): string {
+  const leaf = entry.length === 64 ? LEAF : new Uint8Array(1 + entry.length / 2);
+  writeHex(leaf, entry, 1);
+  return sha256(leaf);
+}
 
-const LEAF_PREFIX = Buffer.of(0);
+/** 0x00, an entry of 32 bytes; reused for each of these. */
+const LEAF = new Uint8Array(33);
+
+const LEAF_PREFIX = Uint8Array.of(0);
 
 export function nodeHash(left: string, right: string): string {
-  NODE.write(left, 1, 'hex');
-  NODE.write(right, 33, 'hex');
-  return hash('sha256', NODE);
+  writeHex(NODE, left, 1);
+  writeHex(NODE, right, 33);
+  return sha256(NODE);
 }
 
 /** 0x01, left, right; reused for each node. */
-const NODE = Buffer.alloc(65, 1);
+const NODE = new Uint8Array(65).fill(1);
 
 /** Called with the root of a perfect subtree of 2^height leaves. */
 type Completed = (root: string, height: number) => void;
@@ -56,7 +64,7 @@ export class MerkleTree {
 
   /** The Merkle Tree Hash of all leaves. */
   root(): string {
-    if (this.size === 0) return hash('sha256', '');
+    if (this.size === 0) return sha256('');
     return this.#perfect.reduceRight((right, left) => nodeHash(left, right));
   }
 }

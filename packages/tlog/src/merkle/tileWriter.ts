@@ -1,3 +1,4 @@
+import { writeHex } from '../bytes.ts';
 import { entryLeafHash, MerkleTree } from './merkleTree.ts';
 import { HASH_BYTES, leafHashes, TILE_WIDTH, type Tile, tileTree } from './tiles.ts';
 
@@ -5,7 +6,7 @@ import { HASH_BYTES, leafHashes, TILE_WIDTH, type Tile, tileTree } from './tiles
  * A tile with its hashes; at level 0 with its entries, which are digests of the same length. `startsAfter`: at level 0 the
  * position before its first entry, at other levels null.
  */
-export type StoredTile = Tile & { hashes: Buffer; startsAfter: bigint | null };
+export type StoredTile = Tile & { hashes: Uint8Array; startsAfter: bigint | null };
 
 /** The subtrees whose roots are the hashes of a level are higher by this at each level: 0, 8, 16, … */
 const HEIGHT_PER_LEVEL = Math.log2(TILE_WIDTH);
@@ -19,7 +20,7 @@ export class TileWriter {
   readonly #last: GrowingTile[];
   readonly #full: StoredTile[] = [];
   /** The leaf hashes of the last tile of level 0. */
-  #leaves = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+  #leaves = new Uint8Array(TILE_WIDTH * HASH_BYTES);
   #entry = '';
 
   /** Continues a tree with these last tiles, from level 0 upwards, up to a position; by default it is empty. */
@@ -51,7 +52,7 @@ export class TileWriter {
   }
 
   /** The leaf hashes of the last tile of level 0. */
-  lastLeaves(): Buffer {
+  lastLeaves(): Uint8Array {
     const { width = 0 } = this.#last[0] ?? {};
     return this.#leaves.subarray(0, width * HASH_BYTES);
   }
@@ -75,13 +76,13 @@ export class TileWriter {
     if (!tile || tile.width === TILE_WIDTH) {
       const startsAfter = level === 0 ? this.position : null;
       const index = tile ? tile.index + 1 : 0;
-      tile = growing({ level, index, width: 0, hashes: Buffer.alloc(0), startsAfter });
+      tile = growing({ level, index, width: 0, hashes: new Uint8Array(), startsAfter });
       this.#last[level] = tile;
-      if (level === 0) this.#leaves = Buffer.alloc(TILE_WIDTH * HASH_BYTES); // readers keep the earlier one
+      if (level === 0) this.#leaves = new Uint8Array(TILE_WIDTH * HASH_BYTES); // readers keep the earlier one
     }
     const at = tile.width * HASH_BYTES;
-    if (level === 0) this.#leaves.write(root, at, 'hex');
-    tile.bytes.write(level === 0 ? this.#entry : root, at, 'hex');
+    if (level === 0) writeHex(this.#leaves, root, at);
+    writeHex(tile.bytes, level === 0 ? this.#entry : root, at);
     tile.width++;
     tile.isChanged = true;
     if (tile.width === TILE_WIDTH) this.#full.push(take(tile));
@@ -90,20 +91,20 @@ export class TileWriter {
 
 type GrowingTile = Omit<StoredTile, 'width' | 'hashes'> & {
   width: number;
-  bytes: Buffer;
+  bytes: Uint8Array;
   isChanged: boolean;
 };
 
 function growing({ hashes, ...tile }: StoredTile): GrowingTile {
-  const bytes = Buffer.alloc(TILE_WIDTH * HASH_BYTES);
+  const bytes = new Uint8Array(TILE_WIDTH * HASH_BYTES);
   bytes.set(hashes);
   return { ...tile, bytes, isChanged: false };
 }
 
-const usedHashes = ({ bytes, width }: GrowingTile): Buffer => bytes.subarray(0, width * HASH_BYTES);
+const usedHashes = ({ bytes, width }: GrowingTile): Uint8Array => bytes.subarray(0, width * HASH_BYTES);
 
 function take(tile: GrowingTile): StoredTile {
   tile.isChanged = false;
   const { level, index, width, startsAfter } = tile;
-  return { level, index, width, hashes: Buffer.from(usedHashes(tile)), startsAfter };
+  return { level, index, width, hashes: usedHashes(tile).slice(), startsAfter };
 }

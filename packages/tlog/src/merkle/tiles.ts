@@ -1,3 +1,4 @@
+import { fromHex, toHex } from '../bytes.ts';
 import { entryLeafHash, MerkleTree, nodeHash } from './merkleTree.ts';
 import { consistencyPath, inclusionPath, type Leaves } from './proofs.ts';
 
@@ -15,14 +16,14 @@ export type Tile = { level: number; index: number; width: number };
 export type TileOrEntries = { level: number | 'entries'; index: number; width: number };
 
 /** Reads a tile: its hashes, concatenated, `width` × 32 bytes. */
-export type ReadTile = (tile: Tile) => Buffer | Promise<Buffer>;
+export type ReadTile = (tile: Tile) => Uint8Array | Promise<Uint8Array>;
 
 /** Tiles or entries do not match the root of their tree. `received` has the evidence by path. */
 export class TileMismatch extends Error {
   override readonly name = 'TileMismatch';
-  readonly received: ReadonlyMap<string, Buffer>;
+  readonly received: ReadonlyMap<string, Uint8Array>;
 
-  constructor(message: string, received: ReadonlyMap<string, Buffer> = new Map()) {
+  constructor(message: string, received: ReadonlyMap<string, Uint8Array> = new Map()) {
     super(message);
     this.received = received;
   }
@@ -60,26 +61,26 @@ export function tileWidth(level: number, index: number, size: number): number {
 }
 
 /** The Merkle Tree Hash over the hashes of a tile; for a full tile, it is a hash of the level above. */
-export function tileRoot(hashes: Buffer): string {
+export function tileRoot(hashes: Uint8Array): string {
   return tileTree(hashes).root();
 }
 
-export function tileTree(hashes: Buffer): MerkleTree {
+export function tileTree(hashes: Uint8Array): MerkleTree {
   const tree = new MerkleTree();
   for (const hash of tileHashes(hashes)) tree.append(hash);
   return tree;
 }
 
-export function tileHashes(hashes: Buffer): string[] {
+export function tileHashes(hashes: Uint8Array): string[] {
   const count = Math.ceil(hashes.length / HASH_BYTES);
   return Array.from({ length: count }, (_, i) =>
-    hashes.toString('hex', i * HASH_BYTES, (i + 1) * HASH_BYTES),
+    toHex(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES)),
   );
 }
 
 /** The leaf hashes of entries of 32 bytes each, concatenated. */
-export const leafHashes = (entries: Buffer): Buffer =>
-  Buffer.from(tileHashes(entries).map(entryLeafHash).join(''), 'hex');
+export const leafHashes = (entries: Uint8Array): Uint8Array =>
+  fromHex(tileHashes(entries).map(entryLeafHash).join(''));
 
 export async function rootFromTiles(size: number, read: ReadTile): Promise<string> {
   if (size === 0) return new MerkleTree().root();
@@ -99,7 +100,7 @@ export function consistencyProofFromTiles(from: number, to: number, read: ReadTi
 
 /** The Merkle Tree Hashes of ranges of leaves. Reads each tile once, at its full width in the tree. */
 async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: ReadTile): Promise<string[]> {
-  const reading = new Map<string, Promise<Buffer>>();
+  const reading = new Map<string, Promise<Uint8Array>>();
   const subtreeRoot = async (subtree: Leaves): Promise<string> => {
     const { tile, first, count } = locate(subtree, size);
     const path = tilePath(tile);
@@ -112,7 +113,7 @@ async function nodesFromTiles(ranges: readonly Leaves[], size: number, read: Rea
 }
 
 /** Reads a tile. @throws TileMismatch if its width is wrong; errors of `read` */
-export async function readWhole(tile: Tile, read: ReadTile): Promise<Buffer> {
+export async function readWhole(tile: Tile, read: ReadTile): Promise<Uint8Array> {
   const hashes = await read(tile);
   if (hashes.length === tile.width * HASH_BYTES) return hashes;
   const path = tilePath(tile);

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { toHex } from '../bytes.ts';
 import {
   HASH_BYTES,
   type ReadTile,
@@ -24,11 +24,12 @@ const MAX_CACHED = 64;
 export class VerifiedTiles {
   readonly head: TreeHead;
   /** The partial tiles by path: the last tile of each level, from whose hashes the root is computed. */
-  readonly partial: ReadonlyMap<string, Buffer>;
+  readonly partial: ReadonlyMap<string, Uint8Array>;
   readonly #source: ReadTile;
-  readonly #full = new LRUCache<string, Promise<Buffer>>({ max: MAX_CACHED });
+  /** The full tiles by path, the least recently used first. */
+  readonly #full = new Map<string, Promise<Uint8Array>>();
 
-  private constructor(head: TreeHead, partial: ReadonlyMap<string, Buffer>, source: ReadTile) {
+  private constructor(head: TreeHead, partial: ReadonlyMap<string, Uint8Array>, source: ReadTile) {
     this.head = head;
     this.partial = partial;
     this.#source = source;
@@ -37,7 +38,7 @@ export class VerifiedTiles {
   /** Reads the partial tiles, at most one per level. @throws TileMismatch; errors of the source */
   static async open(head: TreeHead, source: ReadTile): Promise<VerifiedTiles> {
     const { size, root } = head;
-    const partial = new Map<string, Buffer>();
+    const partial = new Map<string, Uint8Array>();
     const found = await rootFromTiles(size, async (tile) => {
       const hashes = await source(tile);
       partial.set(tilePath(tile), hashes);
@@ -49,7 +50,7 @@ export class VerifiedTiles {
   }
 
   /** The first hashes of a tile of the tree. @throws TileMismatch; errors of the source */
-  readonly read = async ({ level, index, width }: Tile): Promise<Buffer> => {
+  readonly read = async ({ level, index, width }: Tile): Promise<Uint8Array> => {
     const hashes = await this.#whole({ level, index, width: tileWidth(level, index, this.head.size) });
     return hashes.subarray(0, width * HASH_BYTES);
   };
@@ -58,19 +59,21 @@ export class VerifiedTiles {
   async tileRoot({ level, index }: Omit<Tile, 'width'>): Promise<string> {
     const at = index % TILE_WIDTH;
     const above = { level: level + 1, index: Math.floor(index / TILE_WIDTH), width: at + 1 };
-    return (await this.read(above)).toString('hex', at * HASH_BYTES);
+    return toHex((await this.read(above)).subarray(at * HASH_BYTES));
   }
 
-  #whole(tile: Tile): Buffer | Promise<Buffer> {
+  #whole(tile: Tile): Uint8Array | Promise<Uint8Array> {
     const path = tilePath(tile);
-    const known = this.partial.get(path) ?? this.#full.get(path);
-    if (known) return known;
-    const reading = this.#readFull(tile, path);
+    const partial = this.partial.get(path);
+    if (partial) return partial;
+    const reading = this.#full.get(path) ?? this.#readFull(tile, path);
+    this.#full.delete(path); // so that it becomes the last
     this.#full.set(path, reading);
+    if (this.#full.size > MAX_CACHED) this.#full.delete(this.#full.keys().next().value as string);
     return reading;
   }
 
-  async #readFull(tile: Tile, path: string): Promise<Buffer> {
+  async #readFull(tile: Tile, path: string): Promise<Uint8Array> {
     const [hashes, expected] = await Promise.all([readWhole(tile, this.#source), this.tileRoot(tile)]);
     if (tileRoot(hashes) === expected) return hashes;
     throw new TileMismatch(

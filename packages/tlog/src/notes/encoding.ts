@@ -1,3 +1,4 @@
+import { fromBase64, fromHex, toBase64, toHex } from '../bytes.ts';
 import { HASH_BYTES } from '../merkle/tiles.ts';
 import { NotVerified } from './notVerified.ts';
 
@@ -24,10 +25,12 @@ export const decodeTextFile = (bytes: Uint8Array): string =>
     .concat('\n');
 
 /** Base64 of RFC 4648 section 4. @throws NotVerified that names `what` */
-export function decodeBase64(text: string, what: string): Buffer {
-  const bytes = Buffer.from(text, 'base64');
-  if (bytes.toString('base64') !== text) throw new NotVerified(`${what} is not Base64`);
-  return bytes;
+export function decodeBase64(text: string, what: string): Uint8Array {
+  try {
+    const bytes = fromBase64(text);
+    if (toBase64(bytes) === text) return bytes;
+  } catch {} // characters that Base64 does not have
+  throw new NotVerified(`${what} is not Base64`);
 }
 
 /** Converts a hash from Base64 to lower-case hexadecimal, its form everywhere in the code. @throws NotVerified */
@@ -35,12 +38,12 @@ export function decodeHash(text: string): string {
   const bytes = decodeBase64(text, 'a hash');
   if (bytes.length !== HASH_BYTES)
     throw new NotVerified(`a hash has ${bytes.length} bytes, not ${HASH_BYTES}`);
-  return bytes.toString('hex');
+  return toHex(bytes);
 }
 
 /** Converts a hash from hexadecimal to Base64. */
 export function encodeHash(hash: string): string {
-  return Buffer.from(hash, 'hex').toString('base64');
+  return toBase64(fromHex(hash));
 }
 
 /** Parses a size or an index in decimal digits. @throws NotVerified that names `what` */

@@ -1,3 +1,4 @@
+import { toBase64 } from '../bytes.ts';
 import { entryLeafHash } from '../merkle/merkleTree.ts';
 import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
@@ -14,7 +15,7 @@ type InclusionProof = {
   index: number;
   path: readonly string[];
   checkpoint: string;
-  extra?: Buffer | undefined;
+  extra?: Uint8Array | undefined;
 };
 
 /** A proof that an earlier log of `from` entries is the beginning of the log of the checkpoint. */
@@ -37,7 +38,7 @@ export const proofCheckpoint = (proof: string): string => proof.slice(proof.inde
 
 /** The text of an inclusion proof, a `.tlog-proof` file. */
 export function formatInclusionProof({ index, path, checkpoint, extra }: InclusionProof): string {
-  const lines = [FIRST_LINE, ...(extra ? [EXTRA + extra.toString('base64')] : []), `${INDEX}${index}`];
+  const lines = [FIRST_LINE, ...(extra ? [EXTRA + toBase64(extra)] : []), `${INDEX}${index}`];
   return [...lines, ...path.map(encodeHash), '', checkpoint].join('\n');
 }
 
@@ -88,8 +89,8 @@ function parseProof(text: string, prefix: string) {
 export async function openInclusionProof(
   text: string,
   key: VerifierKey,
-  toEntry: (extra: Buffer) => string,
-): Promise<{ index: number; extra: Buffer; checkpoint: Checkpoint }> {
+  toEntry: (extra: Uint8Array) => string,
+): Promise<{ index: number; extra: Uint8Array; checkpoint: Checkpoint }> {
   const { index, path, checkpoint: note, extra } = parseInclusionProof(text);
   if (extra === undefined) throw new NotVerified('the proof has no extra data');
   const checkpoint = await openCheckpoint(note, key);

@@ -10,7 +10,7 @@ export class NotInTree extends Error {
 
 /** The text of an inclusion proof for the entry at an index of the checkpoint's tree, from 0. @throws NotInTree */
 export async function proveInclusion(
-  { entry, extra, index }: { entry: string; extra: Buffer; index: number },
+  { entry, extra, index }: { entry: string; extra: Uint8Array; index: number },
   { note, size, root }: Checkpoint,
   read: ReadTile,
 ): Promise<string> {

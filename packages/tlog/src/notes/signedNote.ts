@@ -1,4 +1,5 @@
-import { hash } from 'node:crypto';
+import { sha256 } from '#crypto';
+import { concat, fromHex, toBase64, toHex, toUtf8 } from '../bytes.ts';
 import { decodeBase64 } from './encoding.ts';
 import { NotVerified } from './notVerified.ts';
 
@@ -16,7 +17,7 @@ type KeyType = keyof typeof KEY_TYPES;
  * A public key that verifies notes. `id`: eight hexadecimal digits. `origin`: the name of the log in its checkpoints,
  * if it is not the name of the key.
  */
-export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Buffer; origin?: string };
+export type VerifierKey = { name: string; type: KeyType; id: string; publicKey: Uint8Array; origin?: string };
 
 /** A larger note is refused. */
 export const MAX_NOTE_BYTES = 1_000_000;
@@ -31,14 +32,14 @@ export function isKeyName(text: string): boolean {
   return text !== '' && text.isWellFormed() && !/[\p{White_Space}\p{Cc}+]/u.test(text);
 }
 
-export function verifierKey(name: string, publicKey: Buffer, type: KeyType = 'ed25519'): VerifierKey {
-  const hashed = Buffer.concat([Buffer.from(`${name}\n`), encodedKey(type, publicKey)]);
-  return { name, type, id: hash('sha256', hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
+export function verifierKey(name: string, publicKey: Uint8Array, type: KeyType = 'ed25519'): VerifierKey {
+  const hashed = concat([toUtf8(`${name}\n`), encodedKey(type, publicKey)]);
+  return { name, type, id: sha256(hashed).slice(0, 2 * KEY_ID_BYTES), publicKey };
 }
 
 /** Formats a verifier key (vkey), such as example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k. */
 export function formatVerifierKey({ name, type, id, publicKey }: VerifierKey): string {
-  return `${name}+${id}+${encodedKey(type, publicKey).toString('base64')}`;
+  return `${name}+${id}+${toBase64(encodedKey(type, publicKey))}`;
 }
 
 /** Parses a verifier key of one of these types; ignores white space at its ends. @throws NotVerified */
@@ -59,8 +60,8 @@ export function parseLogKey({ key, origin }: { key: string; origin?: string }): 
   return { ...parseVerifierKey(key), ...(origin !== undefined && { origin }) };
 }
 
-function encodedKey(type: KeyType, publicKey: Buffer): Buffer {
-  return Buffer.concat([Buffer.of(KEY_TYPES[type].code), publicKey]);
+function encodedKey(type: KeyType, publicKey: Uint8Array): Uint8Array {
+  return concat([Uint8Array.of(KEY_TYPES[type].code), publicKey]);
 }
 
 /**
@@ -78,24 +79,28 @@ export async function openNote(note: string, key: VerifierKey): Promise<string> 
 }
 
 /** Uses WebCrypto, which also exists in browsers. */
-async function isSignature(signature: Buffer, text: string, { publicKey }: VerifierKey): Promise<boolean> {
+async function isSignature(
+  signature: Uint8Array,
+  text: string,
+  { publicKey }: VerifierKey,
+): Promise<boolean> {
   const [raw, bytes] = [new Uint8Array(publicKey), new Uint8Array(signature)];
   const key = await crypto.subtle.importKey('raw', raw, 'Ed25519', false, ['verify']);
-  return crypto.subtle.verify('Ed25519', key, bytes, new TextEncoder().encode(text));
+  return crypto.subtle.verify('Ed25519', key, bytes, toUtf8(text));
 }
 
-type Signature = { name: string; id: string; signature: Buffer };
+type Signature = { name: string; id: string; signature: Uint8Array };
 
 export const signaturesBy = (signatures: readonly Signature[], { name, id }: VerifierKey): Signature[] =>
   signatures.filter((one) => one.name === name && one.id === id);
 
 /** Formats the line of a signature, which ends with a line feed. */
 export const formatSignature = ({ name, id }: VerifierKey, signature: Uint8Array): string =>
-  `— ${name} ${Buffer.concat([Buffer.from(id, 'hex'), signature]).toString('base64')}\n`;
+  `— ${name} ${toBase64(concat([fromHex(id), signature]))}\n`;
 
 /** The text and the unverified signatures of a note. @throws NotVerified if it is malformed */
 export function splitNote(note: string): { text: string; signatures: Signature[] } {
-  if (Buffer.byteLength(note) > MAX_NOTE_BYTES) throw new NotVerified('the note is too large');
+  if (toUtf8(note).length > MAX_NOTE_BYTES) throw new NotVerified('the note is too large');
   const end = note.lastIndexOf('\n\n') + 1;
   const [text, rest] = [note.slice(0, end), note.slice(end + 1)];
   if (!isNoteText(text) || !rest.endsWith('\n')) throw new NotVerified('the text is not a signed note');
@@ -109,7 +114,7 @@ function parseSignature(line: string): Signature {
   if (!isKeyName(name)) throw new NotVerified('a line of the note is not a signature');
   const bytes = decodeBase64(base64, 'a signature');
   if (bytes.length <= KEY_ID_BYTES) throw new NotVerified('a signature is too short');
-  return { name, id: bytes.toString('hex', 0, KEY_ID_BYTES), signature: bytes.subarray(KEY_ID_BYTES) };
+  return { name, id: toHex(bytes.subarray(0, KEY_ID_BYTES)), signature: bytes.subarray(KEY_ID_BYTES) };
 }
 
 /** Whether a text can be the text of a note: it ends with a line feed, and has no other ASCII control characters. */

@@ -1,3 +1,4 @@
+import { fromHex } from '../bytes.ts';
 import { leafHash } from '../merkle/merkleTree.ts';
 import { TILE_WIDTH, TileMismatch, tileHashes, tilePath, tileRoot, tileWidth } from '../merkle/tiles.ts';
 import type { VerifiedTiles } from '../merkle/verifiedTiles.ts';
@@ -6,9 +7,9 @@ import { NotVerified } from './notVerified.ts';
 import { readAhead } from './readAhead.ts';
 
 /** Fetches the bundle of the first `width` entries of a tile. */
-type Client = { entries(index: number, width: number): Promise<Buffer> };
+type Client = { entries(index: number, width: number): Promise<Uint8Array> };
 /** Entries in log order; `first` is the ordinal of the first entry, from 1. */
-type Entries = { first: number; entries: Buffer[] };
+type Entries = { first: number; entries: Uint8Array[] };
 
 /** The entries after the first `from`, verified by their hashes in the tree. @throws TileMismatch, LogUnavailable */
 export async function* readEntriesAfter(
@@ -30,7 +31,7 @@ export async function* readEntriesAfter(
   }
 }
 
-async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Client): Promise<Buffer[]> {
+async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Client): Promise<Uint8Array[]> {
   const width = tileWidth(0, index, tiles.head.size);
   const leaves = { level: 0, index, width };
   const path = tilePath({ level: 'entries', index, width });
@@ -41,7 +42,7 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   const entries = parsed(bundle);
   const found = entries?.map(leafHash) ?? [];
   // The log chooses the root, so a different number of entries may also have it.
-  if (entries?.length === TILE_WIDTH && tileRoot(Buffer.from(found.join(''), 'hex')) === root) return entries;
+  if (entries?.length === TILE_WIDTH && tileRoot(fromHex(found.join(''))) === root) return entries;
   const hashes = await tiles.read(leaves); // to find the entry that differs
   const mismatch = (message: string): TileMismatch =>
     new TileMismatch(message, new Map([[path, bundle]]).set(tilePath(leaves), hashes));
@@ -53,7 +54,7 @@ async function verifiedBundle(index: number, tiles: VerifiedTiles, client: Clien
   throw mismatch(`the entry at index ${index * TILE_WIDTH + differing} does not have its hash in the tree`);
 }
 
-function parsed(bundle: Buffer): Buffer[] | undefined {
+function parsed(bundle: Uint8Array): Uint8Array[] | undefined {
   try {
     return parseEntryBundle(bundle);
   } catch (error) {

@@ -1,4 +1,5 @@
 import { createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { fromBase64, toUtf8 } from '../bytes.ts';
 import type { TreeHead } from '../merkle/treeHead.ts';
 import { encodeHash } from '../notes/encoding.ts';
 import {
@@ -15,13 +16,14 @@ import {
 export function toVerifierKey(name: string, key: KeyObject): VerifierKey {
   const publicKey = key.type === 'private' ? createPublicKey(key) : key;
   const { x } = publicKey.export({ format: 'jwk' });
-  return verifierKey(name, Buffer.from(x as string, 'base64url'));
+  const base64 = (x as string).replaceAll('-', '+').replaceAll('_', '/');
+  return verifierKey(name, fromBase64(base64));
 }
 
 /** Signs a text, which must end with a line feed. Ed25519 is deterministic, so the note is always the same. */
 export function signNote(text: string, { name, key }: { name: string; key: KeyObject }): string {
   if (!isNoteText(text) || !isKeyName(name)) throw new TypeError('the text or the key name is malformed');
-  return `${text}\n${formatSignature(toVerifierKey(name, key), sign(null, Buffer.from(text), key))}`;
+  return `${text}\n${formatSignature(toVerifierKey(name, key), sign(null, toUtf8(text), key))}`;
 }
 
 /** Signs a checkpoint with the key of a log, under the name of its origin. */

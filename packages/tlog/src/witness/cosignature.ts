@@ -1,4 +1,5 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { concat, fromHex, toBase64, toUtf8 } from '../bytes.ts';
 import { type Checkpoint, readUnverifiedCheckpoint } from '../notes/checkpoint.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import {
@@ -56,15 +57,15 @@ export function canVerify(key: VerifierKey): boolean {
 }
 
 /** The time of a signature; 0 if it has none, which ML-DSA-44 allows. @throws NotVerified */
-function signatureTime(signature: Buffer, { type }: VerifierKey): number {
-  const time = signature.length > UINT64_BYTES ? signature.readBigUInt64BE() : -1n;
+function signatureTime(signature: Uint8Array, { type }: VerifierKey): number {
+  const time = signature.length > UINT64_BYTES ? viewOf(signature).getBigUint64(0) : -1n;
   if (time < (type === 'mlDsa44' ? 0n : 1n) || time > Number.MAX_SAFE_INTEGER)
     throw new NotVerified('a cosignature has no valid time');
   return Number(time);
 }
 
 function toPublicKey({ type, publicKey }: VerifierKey): KeyObject {
-  const bytes = publicKey.toString('base64url');
+  const bytes = toBase64(publicKey).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
   const mlDsa44 = { kty: 'AKP', alg: 'ML-DSA-44', pub: bytes };
   const key: { [member: string]: string } =
     type === 'mlDsa44' ? mlDsa44 : { kty: 'OKP', crv: 'Ed25519', x: bytes };
@@ -76,29 +77,31 @@ function signedMessage(
   time: number,
   text: string,
   checkpoint: Checkpoint,
-): Buffer {
-  if (type !== 'mlDsa44') return Buffer.from(`cosignature/v1\ntime ${time}\n${text}`);
+): Uint8Array {
+  if (type !== 'mlDsa44') return toUtf8(`cosignature/v1\ntime ${time}\n${text}`);
   const { origin, size, root } = checkpoint;
-  return Buffer.concat([
-    Buffer.from('subtree/v1\n\0'),
+  return concat([
+    toUtf8('subtree/v1\n\0'),
     withLength(name),
     uint64(time),
     withLength(origin),
     uint64(0),
     uint64(size),
-    Buffer.from(root, 'hex'),
+    fromHex(root),
   ]);
 }
 
 /** A text preceded by its length in one byte. @throws NotVerified */
-function withLength(text: string): Buffer {
-  const bytes = Buffer.from(text);
+function withLength(text: string): Uint8Array {
+  const bytes = toUtf8(text);
   if (bytes.length > 255) throw new NotVerified('a name is too long to be cosigned');
-  return Buffer.concat([Buffer.of(bytes.length), bytes]);
+  return concat([Uint8Array.of(bytes.length), bytes]);
 }
 
-function uint64(value: number): Buffer {
-  const bytes = Buffer.alloc(UINT64_BYTES);
-  bytes.writeBigUInt64BE(BigInt(value));
+function uint64(value: number): Uint8Array {
+  const bytes = new Uint8Array(UINT64_BYTES);
+  viewOf(bytes).setBigUint64(0, BigInt(value));
   return bytes;
 }
+
+const viewOf = ({ buffer, byteOffset }: Uint8Array): DataView => new DataView(buffer, byteOffset);

@@ -1,3 +1,4 @@
+import { toHex } from '../bytes.ts';
 import { NotVerified } from '../notes/notVerified.ts';
 import { parseVerifierKey, type VerifierKey } from '../notes/signedNote.ts';
 import { type Cosignature, canVerify, verifyCosignatures } from './cosignature.ts';
@@ -18,7 +19,7 @@ export type PolicyOptions = { witness?: readonly string[]; quorum?: string };
  */
 export function parsePolicy(witnesses: readonly string[], quorum?: string): Policy {
   const parsed = witnesses.map(parseWitness);
-  const keys = new Set(parsed.map(({ key }) => key.publicKey.toString('hex')));
+  const keys = new Set(parsed.map(({ key }) => toHex(key.publicKey)));
   if (keys.size < parsed.length) throw new NotVerified('two witnesses have the same key');
   const names = new Set(parsed.map(({ key }) => key.name));
   if (names.size < parsed.length) throw new NotVerified('two witnesses have the same name');

@@ -1,6 +1,6 @@
-import { hash } from 'node:crypto';
 import type { EventDigest } from '@event-sourced/event-log/erasure';
 import type { CloudEvent } from '@event-sourced/event-log/replay';
+import { sha256 as hash } from '@event-sourced/tlog';
 import { entryOf, eventEntry, stubDigest } from './eventEntry.ts';
 import { canonicalText, formatText, isRevision, type TextEvent, textContent } from './eventText.ts';
 
@@ -35,7 +35,7 @@ export function cloudEventEntry(event: CloudEvent): { entry: string; data: unkno
     throw new Error('the line has no event of a log');
   const data = event.dataandmetadata === undefined ? event.data : undefined;
   if (event.erased === undefined)
-    return { entry: entryOf({ sha256: hash('sha256', cloudEventText(event)), type }), data };
+    return { entry: entryOf({ sha256: hash(cloudEventText(event)), type }), data };
   const digest = stubDigest({ id, stream, revision: BigInt(revision), type, data, metadata: metadata ?? {} });
   if (!digest || entryOf(digest) !== event.erased)
     throw new Error('the line of an erased event is malformed');

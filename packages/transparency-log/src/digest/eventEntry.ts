@@ -1,17 +1,16 @@
-import { hash } from 'node:crypto';
 import type { RecordedEvent } from '@event-sourced/event-log';
 import { digestInStub, EVENT_ERASED, type EventDigest, stubStream } from '@event-sourced/event-log/erasure';
+import { sha256 as hash } from '@event-sourced/tlog';
 import { eventText, type TextEvent } from './eventText.ts';
 
 // The entry of an event: 32 bytes, the same whether the event is there or erased. Hashes are in lower-case hexadecimal.
 
 /** An entry covers the type, so that a stub cannot deny what it replaces. */
-export const entryOf = ({ sha256, type }: EventDigest): string =>
-  hash('sha256', JSON.stringify({ sha256, type }));
+export const entryOf = ({ sha256, type }: EventDigest): string => hash(JSON.stringify({ sha256, type }));
 
 /** What a stub of this event keeps. */
 export const digestOf = (event: TextEvent): EventDigest => ({
-  sha256: hash('sha256', eventText(event).text),
+  sha256: hash(eventText(event).text),
   type: event.type,
 });
 

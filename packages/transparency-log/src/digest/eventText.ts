@@ -1,4 +1,5 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
+import { toBase64 } from '@event-sourced/tlog';
 import canonicalize from 'canonicalize';
 
 export type TextEvent = Omit<RecordedEvent, 'position'>;
@@ -82,7 +83,7 @@ export function canonicalJson(value: unknown): string {
 /** JSON with a notation for undefined, bytes and infinite numbers. */
 function extendedJson(value: unknown): string {
   if (value === undefined) return '';
-  if (isBytes(value)) return `base64:${Buffer.from(value).toString('base64')}`;
+  if (isBytes(value)) return `base64:${toBase64(value)}`;
   return JSON.stringify(value, (_key, part) => {
     if (part === Number.POSITIVE_INFINITY) return rawJSON('1e999');
     return part === Number.NEGATIVE_INFINITY ? rawJSON('-1e999') : part;

@@ -1,4 +1,4 @@
-// Browsers import these modules, too: the audit page replaces Node's `Buffer` and `hash`.
+// Browsers import these modules, too.
 
 export { cloudEventEntry, cloudEventText, hashedAttributes } from './cloudEventEntry.ts';
 export { type ErasureProblem, ErasureRules } from './erasureRules.ts';

@@ -1,5 +1,5 @@
 import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
-import { type Checkpoint, openInclusionProof, type VerifierKey } from '@event-sourced/tlog';
+import { type Checkpoint, decodeUtf8, openInclusionProof, type VerifierKey } from '@event-sourced/tlog';
 import { type EventInText, readText } from './readText.ts';
 
 /** A verified receipt. `text`: of the event. `names`: the indices of the events that it names as erased, if it is a record. */
@@ -17,5 +17,5 @@ export async function openReceipt(proof: string, key: VerifierKey): Promise<Rece
   const { event } = readText(extra);
   const names = event.type === EVENTS_ERASED ? parseRecord(event.data) : undefined;
   const isRecord = names !== undefined && (names.at(-1) as number) < index;
-  return { index, event, text: extra.toString(), checkpoint, names: isRecord ? names : undefined };
+  return { index, event, text: decodeUtf8(extra), checkpoint, names: isRecord ? names : undefined };
 }

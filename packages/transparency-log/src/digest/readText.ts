@@ -1,5 +1,4 @@
-import { hash } from 'node:crypto';
-import { decodeUtf8, NotVerified } from '@event-sourced/tlog';
+import { decodeUtf8, sha256 as hash, NotVerified } from '@event-sourced/tlog';
 import { entryOf } from './eventEntry.ts';
 import { canonicalJson, isRevision } from './eventText.ts';
 
@@ -18,7 +17,7 @@ export type EventInText = {
 export function readText(bytes: Uint8Array): { event: EventInText; entry: string } {
   const event = parseText(decodeUtf8(bytes));
   if (!event) throw new NotVerified('it is not the text of an event in its canonical form');
-  return { event, entry: entryOf({ sha256: hash('sha256', bytes), type: event.type }) };
+  return { event, entry: entryOf({ sha256: hash(bytes), type: event.type }) };
 }
 
 /** Only the canonical form counts: in another one, two members may have the same name. */

@@ -41,7 +41,7 @@ export async function readCheckpointFile(
 }
 
 /** Replaces a file durably and atomically. Concurrent calls for the same file would share the draft. */
-export async function replaceFile(file: string, content: string | Buffer): Promise<void> {
+export async function replaceFile(file: string, content: string | Uint8Array): Promise<void> {
   const draft = `${file}.draft`;
   const handle = await open(draft, 'w', 0o600);
   try {

@@ -29,7 +29,7 @@ export class SavedTree implements Disposable {
   }
 
   /** @throws ViewBehind if the tree lacks the tile; DamagedFile */
-  readonly readTile = (tile: Tile): Buffer => this.#tiles.hashes(tile);
+  readonly readTile = (tile: Tile): Uint8Array => this.#tiles.hashes(tile);
 
   /** The index of an entry whose event is at this position, which the tree has reached. @throws DamagedFile */
   find(entry: string, position: Position): number | undefined {

@@ -14,6 +14,7 @@ import {
   tilePath,
   tileRoot,
   tileWidth,
+  toHex,
 } from '@event-sourced/tlog';
 import { LRUCache } from 'lru-cache';
 
@@ -43,7 +44,7 @@ export const MERKLE_TREE: ViewDefinition = {
 const MAX_CACHED = 64;
 
 /** A tile as it is stored, and the hashes that it has in the tree. */
-type KnownTile = { stored: Buffer; hashes: Buffer };
+type KnownTile = { stored: Uint8Array; hashes: Uint8Array };
 
 /**
  * The tiles of a tree in an open file. The root is computed from the last tile of each level, which are in memory. Full tiles
@@ -90,19 +91,19 @@ export class TreeTiles {
   }
 
   /** The first hashes of a tile. @throws ViewBehind if the tree lacks the tile; DamagedFile */
-  hashes(tile: Tile): Buffer {
+  hashes(tile: Tile): Uint8Array {
     return this.#known(tile).hashes.subarray(0, tile.width * HASH_BYTES);
   }
 
   /** The first `width` entries of a tile of level 0. @throws ViewBehind, DamagedFile */
-  entries(index: number, width: number): Buffer {
+  entries(index: number, width: number): Uint8Array {
     return this.#known({ level: 0, index, width }).stored.subarray(0, width * HASH_BYTES);
   }
 
   /** The entry at an index. @throws ViewBehind, DamagedFile */
   entryAt(index: number): string {
     const at = index % TILE_WIDTH;
-    return this.entries(Math.floor(index / TILE_WIDTH), at + 1).toString('hex', at * HASH_BYTES);
+    return toHex(this.entries(Math.floor(index / TILE_WIDTH), at + 1).subarray(at * HASH_BYTES));
   }
 
   /** The index of the entry of an event at this position, which the tree has reached; undefined if it has another entry. */
@@ -159,7 +160,7 @@ export class TreeTiles {
     const at = (index % TILE_WIDTH) * HASH_BYTES;
     if (
       hashes.length !== TILE_WIDTH * HASH_BYTES ||
-      tileRoot(hashes) !== above.toString('hex', at, at + HASH_BYTES)
+      tileRoot(hashes) !== toHex(above.subarray(at, at + HASH_BYTES))
     )
       damaged(`${path} does not have its hash in the tile above`);
     this.#verified.set(path, { stored, hashes });
@@ -172,7 +173,7 @@ function describeDifference(expected: Row | undefined, found: Row | undefined): 
   if (!expected) return more;
   const { level, number, hashes, starts_after } = expected;
   const bytes = hashes as Uint8Array;
-  const saved = found?.hashes instanceof Uint8Array ? found.hashes : Buffer.of();
+  const saved = found?.hashes instanceof Uint8Array ? found.hashes : new Uint8Array();
   const path = tilePath({ level: Number(level), index: Number(number), width: bytes.length / HASH_BYTES });
   const at = bytes.findIndex((byte, i) => byte !== saved[i]);
   if (at < 0 && saved.length > bytes.length) return more;
@@ -208,10 +209,9 @@ function lastTiles({ lastOfLevel, levels }: ReturnType<typeof prepare>): StoredT
 /** In a damaged file a column may have any type. @throws DamagedFile */
 function toTile(level: number, row: TileRow | undefined): StoredTile {
   if (!(row?.hashes instanceof Uint8Array)) return damaged(`a tile of level ${level} is missing`);
-  const { buffer, byteOffset, byteLength } = row.hashes;
-  const width = byteLength / HASH_BYTES;
+  const { hashes } = row;
+  const width = hashes.length / HASH_BYTES;
   if (!Number.isInteger(width) || width > TILE_WIDTH) damaged(`a tile of level ${level} has a wrong size`);
-  const hashes = Buffer.from(buffer, byteOffset, byteLength);
   return { level, index: Number(row.number), width, hashes, startsAfter: row.startsAfter };
 }
 

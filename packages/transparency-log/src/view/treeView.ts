@@ -8,7 +8,7 @@ import {
 } from '@event-sourced/event-log';
 import type { CheckpointThread } from '@event-sourced/event-log/disk';
 import { View, type ViewCheckpoint } from '@event-sourced/event-log/views';
-import { TILE_WIDTH, type Tile, type TreeHead } from '@event-sourced/tlog';
+import { TILE_WIDTH, type Tile, type TreeHead, toHex } from '@event-sourced/tlog';
 import { eventEntry } from '../digest/eventEntry.ts';
 import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
 
@@ -33,10 +33,10 @@ export class MerkleTreeView extends View<TreeTiles> {
   }
 
   /** The first hashes of a tile, verified up to the root. @throws ViewBehind, also if the tree lacks the tile */
-  readonly readTile = (tile: Tile): Buffer => this.use((tiles) => tiles.hashes(tile));
+  readonly readTile = (tile: Tile): Uint8Array => this.use((tiles) => tiles.hashes(tile));
 
   /** The first `width` entries of a tile of level 0, of 32 bytes each; verified like `readTile`. @throws ViewBehind */
-  readEntries(index: number, width: number): Buffer {
+  readEntries(index: number, width: number): Uint8Array {
     return this.use((tiles) => tiles.entries(index, width));
   }
 
@@ -71,7 +71,7 @@ export class MerkleTreeView extends View<TreeTiles> {
     } catch (error) {
       if (!(error instanceof LogReplaced)) throw error; // EventStoreDB has no event at the start of the tile
     }
-    if (entries.join('') === last.hashes.toString('hex')) return undefined;
+    if (entries.join('') === toHex(last.hashes)) return undefined;
     return `its last ${last.width} entries do not match the log`;
   }
 

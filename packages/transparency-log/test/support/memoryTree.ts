@@ -5,7 +5,7 @@ import type { TreeHead } from '../../../tlog/src/merkle/treeHead.ts';
 /** A Merkle tree with its tiles in memory. Entries are 32 bytes in hexadecimal. */
 export class MemoryTree {
   readonly #writer = new TileWriter();
-  readonly #tiles = new Map<string, Buffer>();
+  readonly #tiles = new Map<string, Uint8Array>();
 
   constructor(entries: Iterable<string> = []) {
     for (const entry of entries) this.append(entry);
@@ -24,12 +24,12 @@ export class MemoryTree {
   }
 
   /** The first hashes of a tile, at most `width`. */
-  readonly read = ({ level, index, width }: Tile): Buffer => {
+  readonly read = ({ level, index, width }: Tile): Uint8Array => {
     for (const tile of this.#writer.takeChanged())
       this.#tiles.set(
         `${tile.level}/${tile.index}`,
         tile.level === 0 ? leafHashes(tile.hashes) : tile.hashes,
       );
-    return (this.#tiles.get(`${level}/${index}`) ?? Buffer.alloc(0)).subarray(0, width * HASH_BYTES);
+    return (this.#tiles.get(`${level}/${index}`) ?? new Uint8Array()).subarray(0, width * HASH_BYTES);
   };
 }

@@ -107,7 +107,7 @@ describe('the Merkle tree of a log', () => {
     const { view, follower } = followTree(copy());
     await follower.reached(0n);
     const events = (await everything(logIn(original.dir))).slice(256, 356);
-    const entries = Buffer.from(events.map(eventEntry).join(''), 'hex');
+    const entries = new Uint8Array(Buffer.from(events.map(eventEntry).join(''), 'hex'));
     expect(view.readEntries(1, 100)).toEqual(entries);
     expect(view.entryAt(300)).toBe(eventEntry(events[44] as RecordedEvent));
     expect(view.readTile({ level: 0, index: 1, width: 100 })).toEqual(leafHashes(entries));
@@ -121,7 +121,7 @@ describe('the Merkle tree of a log', () => {
     await follower.reached(250n);
     const read = () => [view.readTile({ level: 0, index: 0, width: 250 }), view.readEntries(0, 250)] as const;
     const before = read();
-    const copies = before.map((bytes) => Buffer.from(bytes));
+    const copies = before.map((bytes) => bytes.slice());
     logWith({ dir, events: 20, after: 250 });
     await follower.reached(270n);
     expect(before).toEqual(copies);
