@@ -18,6 +18,11 @@ test('the image has every module and file that the service and its packages impo
   const { dependencies }: { dependencies: object } = JSON.parse(read('package.json'));
   const isInImage = (file: string, specifier: string): boolean => {
     if (specifier.startsWith('node:') || specifier === 'audit:entityType') return true;
+    if (specifier.startsWith('#')) {
+      const room = file.split('/', 2).join('/');
+      const { imports } = JSON.parse(read(`${room}/package.json`));
+      return Object.values<string>(imports[specifier]).every((to) => isInImage(`${room}/package.json`, to));
+    }
     if (!specifier.startsWith('.'))
       return Object.keys(dependencies).some((name) => specifier === name || specifier.startsWith(`${name}/`));
     const path = join(dirname(file), specifier);

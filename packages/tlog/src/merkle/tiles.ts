@@ -72,9 +72,10 @@ export function tileTree(hashes: Uint8Array): MerkleTree {
 }
 
 export function tileHashes(hashes: Uint8Array): string[] {
-  const count = Math.ceil(hashes.length / HASH_BYTES);
-  return Array.from({ length: count }, (_, i) =>
-    toHex(hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES)),
+  const text = toHex(hashes);
+  const length = 2 * HASH_BYTES;
+  return Array.from({ length: Math.ceil(text.length / length) }, (_, i) =>
+    text.slice(i * length, (i + 1) * length),
   );
 }
 
