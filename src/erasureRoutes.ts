@@ -34,7 +34,7 @@ export const Erased = Type.Object(
     }),
     scrubbed: Type.Boolean({
       description:
-        'Whether no file of the service has a byte of them. If false, a reader such as `verify` or `backup` needs old data, or a view has halted: the service goes on when that ends, also after a restart.',
+        'Whether neither the log nor a view has a byte of them. If false, a reader such as `verify` or `backup` needs old data, or a view has halted: the service goes on when that ends, also after a restart.',
     }),
   },
   { $id: 'Erased', description: 'What was erased.' },

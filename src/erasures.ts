@@ -31,7 +31,7 @@ type Dependencies = {
 const SCRUB_DELAY_MS = 100;
 const MAX_RETRY_DELAY_MS = 2_000;
 
-/** Erases users, one after the other, and removes the bytes of erased events from all files. */
+/** Erases users, one after the other, and removes the bytes of erased events from the log and all views. */
 export class Erasures {
   readonly #deps: Dependencies;
   readonly #closing = new AbortController();
@@ -39,7 +39,7 @@ export class Erasures {
   #scrubbing: Promise<unknown> = Promise.resolve();
   /** The next scrub, which has not begun. */
   #nextScrub: Promise<void> | undefined;
-  /** Whether no file has bytes of erased events. */
+  /** Whether neither the log nor a view has bytes of erased events. */
   isScrubbed = false;
 
   constructor(deps: Dependencies) {
@@ -60,8 +60,8 @@ export class Erasures {
   }
 
   /**
-   * Erases all events that a user has now, durably. `scrubbed` resolves when no file of the service has a byte of them:
-   * long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
+   * Erases all events that a user has now, durably. `scrubbed` resolves when neither the log nor a view has a byte of
+   * them: long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
    * ErasureNeedsTree, ErasureRefused, ViewBehind, StoreUnavailable; then nothing is erased
    */
   erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {

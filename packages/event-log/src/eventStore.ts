@@ -117,8 +117,8 @@ export type EventStore = EventLog & {
   readonly appendsRefused?: string | undefined;
 
   /**
-   * The same log for hashing: if any byte of an event changes, the result of a read differs. It is closed with the
-   * store.
+   * The same log for hashing. In the embedded log, a read differs if any byte of an event has changed; EventStoreDB's
+   * reads have values of JSON, not its bytes. It is closed with the store.
    */
   readonly forHashing: EventLog;
 
