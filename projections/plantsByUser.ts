@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Position, RecordedEvent } from '@event-sourced/event-log';
-import type { CheckpointThread } from '@event-sourced/event-log/disk';
+import type { WalThread } from '@event-sourced/event-log/disk';
 import { View, ViewBehind, type ViewDefinition } from '@event-sourced/event-log/views';
 import { prepareArrays } from '@event-sourced/node/files';
 import { LRUCache } from 'lru-cache';
@@ -14,7 +14,7 @@ const PLANTS_BY_USER: ViewDefinition = {
   name: 'plantsByUser',
   title: 'plant list',
   applicationId: 0x50566965, // 'PVie' in ASCII
-  version: 9, // increment it when the same log gives different rows
+  version: 10, // increment it when the same log gives different rows
   cacheKiB: 16_384, // rows are clustered by user, so new ones are scattered
   table: 'plants',
   onErasure: 'deleteRows',
@@ -76,8 +76,8 @@ function prepare(db: DatabaseSync) {
 
 /** The view: each user's plants in log order. */
 export class PlantsByUser extends View<ReturnType<typeof prepare>> {
-  constructor(file: string, checkpointer?: CheckpointThread) {
-    super(file, PLANTS_BY_USER, checkpointer);
+  constructor(file: string, walThread?: WalThread) {
+    super(file, PLANTS_BY_USER, walThread);
   }
 
   protected override load(db: DatabaseSync) {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { START } from '@event-sourced/event-log';
-import { readViewCheckpoint } from '@event-sourced/event-log/views';
+import { readViewBookmark } from '@event-sourced/event-log/views';
 import { readUnverifiedCheckpoint } from '@event-sourced/tlog';
 import { viewFiles } from './views.ts';
 
@@ -42,7 +42,7 @@ function describeLog(file: string, logExists: boolean): string | undefined {
       const { origin, size } = readUnverifiedCheckpoint(readFileSync(file, 'utf8'));
       return size > 0 ? `${size} events of ${origin}` : undefined;
     }
-    const saved = readViewCheckpoint(file);
+    const saved = readViewBookmark(file);
     return saved && saved.position > START ? `log ${saved.logId}, position ${saved.position}` : undefined;
   } catch (error) {
     // An unreadable file shows that there was a log. Beside a log, it may be of a first start that was interrupted.

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { auditMetrics, type Transparency } from '@event-sourced/audit';
 import { newEventId, START } from '@event-sourced/event-log';
-import { CheckpointThread, lockDataDir, removeDrafts } from '@event-sourced/event-log/disk';
+import { lockDataDir, removeDrafts, WalThread } from '@event-sourced/event-log/disk';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
 import { freeAddress } from '@event-sourced/node/process';
@@ -61,15 +61,15 @@ export async function startService(
   const logKey = config.merkleTree ? openLogKey(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.
   const metrics = config.metrics && new (await import('./serviceMetrics.ts')).ServiceMetrics();
-  const checkpointer = resources.adopt(new CheckpointThread(), (thread) => thread.close());
-  const options = { logger, now, onFatal, checkpointer, appends: true, observer: metrics };
+  const walThread = resources.adopt(new WalThread(), (thread) => thread.close());
+  const options = { logger, now, onFatal, walThread, appends: true, observer: metrics };
   const store = await openStore(config, options);
   resources.defer(() => store.close());
   const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
   if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
 
-  const context = { logger, resources, checkpointer, trackProgress };
+  const context = { logger, resources, walThread, trackProgress };
   const { views, tree, awaited, all } = followViews(store, config, context);
 
   const observer = metrics && auditMetrics(metrics, tree);

@@ -6,7 +6,7 @@ import {
   NO_LOG_ID,
   type StoreObserver,
 } from '@event-sourced/event-log';
-import { type CheckpointThread, logFile } from '@event-sourced/event-log/disk';
+import { logFile, type WalThread } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
 import { assertNoFormerLog, filesBesideLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
@@ -25,8 +25,8 @@ type Context = {
   now: () => Date;
   /** Called when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
-  /** The checkpointer that all files of the process share; by default the log has its own. */
-  checkpointer?: CheckpointThread;
+  /** The thread of WAL checkpoints that all files of the process share; by default the log has its own. */
+  walThread?: WalThread;
   /** Whether to check that the account of EventStoreDB may append; false by default. */
   appends?: boolean;
   observer?: StoreObserver | undefined;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore, Logger } from '@event-sourced/event-log';
-import { type CheckpointThread, databaseFile } from '@event-sourced/event-log/disk';
+import { databaseFile, type WalThread } from '@event-sourced/event-log/disk';
 import { Follower, type Progress, type View } from '@event-sourced/event-log/views';
 import { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PlantsByUser } from '../projections/plantsByUser.ts';
@@ -9,7 +9,7 @@ import type { Config } from './config.ts';
 /** A view in a file of its own. */
 type ListedView<V extends View = View> = {
   file: (dataDir: string) => string;
-  open: (file: string, checkpointer?: CheckpointThread) => V;
+  open: (file: string, walThread?: WalThread) => V;
   /** Views of exact bytes read the log for hashing, and skip no event. */
   isForHashing: boolean;
   /** Whether reads and /health/ready wait for it. Others catch up after those. */
@@ -49,7 +49,7 @@ const PAUSE_MS = 20;
 type Context = {
   logger: Logger;
   resources: AsyncDisposableStack;
-  checkpointer?: CheckpointThread;
+  walThread?: WalThread;
   trackProgress?: (view: string) => (progress: Progress) => void;
 };
 
@@ -57,7 +57,7 @@ type Context = {
 export function followViews(
   store: EventStore,
   config: Pick<Config, 'dataDir' | 'merkleTree' | 'skipEvents' | 'eventStoreDb'>,
-  { logger, resources, checkpointer, trackProgress }: Context,
+  { logger, resources, walThread, trackProgress }: Context,
 ) {
   const { dataDir, skipEvents, eventStoreDb } = config;
   const awaited: Follower[] = [];
@@ -72,7 +72,7 @@ export function followViews(
   for (const [name, { file, open, isForHashing, isAwaited, isOn }] of Object.entries<ListedView>(VIEWS)) {
     if (!isOn(config)) continue;
     const path = file(dataDir);
-    const view = resources.adopt(open(path, checkpointer), (view) => view.close());
+    const view = resources.adopt(open(path, walThread), (view) => view.close());
     const follower = new Follower({
       store: isForHashing ? store.forHashing : store,
       view,

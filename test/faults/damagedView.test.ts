@@ -59,8 +59,8 @@ test.each([['', '-wal', '-shm'], ['']])(
 );
 
 test.each([
-  ['plantsByUser', (file: string) => new PlantsByUser(file), ['checkpoint', 'plants']],
-  ['merkleTree', (file: string) => MerkleTreeView.open(file), ['checkpoint', 'tiles', 'head']],
+  ['plantsByUser', (file: string) => new PlantsByUser(file), ['bookmark', 'plants']],
+  ['merkleTree', (file: string) => MerkleTreeView.open(file), ['bookmark', 'tiles', 'head']],
 ] as const)(
   'each table of %s may be damaged: the view is discarded when it is opened or read',
   (_, open, tables) => {

@@ -47,7 +47,7 @@ describe.skipIf(!canTrace)('a power cut', () => {
 
   test.for([
     ['the write-ahead log', 'plants until a kill', /log\.db-wal$/],
-    ['the log in a checkpoint', 'plants after the checkpoint', /log\.db$/],
+    ['the log in a WAL checkpoint', 'plants after the WAL checkpoint', /log\.db$/],
     ['the data directory', 'the first plants', /data$/],
     ['the directory above it', 'the first plants', /plant-store-[^/]*$/],
   ] as const)('would lose acknowledged plants without the fsync of %s', async ([, stage, path]) => {
@@ -91,8 +91,8 @@ function stagesOf({ steps, starts }: Recording) {
     'a clean stop': firstStart.closing,
     'plants until a kill': killed.serving,
     'the recovery of the log': recovering.starting,
-    'a checkpoint under load': recovering.serving.filter((step) => isOf(step, 'log.db')),
-    'plants after the checkpoint': recovering.serving.slice(checkpointed),
+    'a WAL checkpoint under load': recovering.serving.filter((step) => isOf(step, 'log.db')),
+    'plants after the WAL checkpoint': recovering.serving.slice(checkpointed),
     'saving the view': recovering.serving.filter(
       (step) => isOf(step, 'view.db') || isOf(step, 'view.db-wal'),
     ),

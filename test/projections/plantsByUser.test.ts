@@ -127,7 +127,7 @@ test('a long list is counted in turns of the event loop', async () => {
 });
 
 describe('a list that is being sent when the view', () => {
-  const FULL_AT_4 = `CREATE TRIGGER full BEFORE UPDATE ON checkpoint WHEN NEW.position = 4
+  const FULL_AT_4 = `CREATE TRIGGER full BEFORE UPDATE ON bookmark WHEN NEW.position = 4
     BEGIN SELECT RAISE(ROLLBACK, 'full'); END`;
 
   test.each([

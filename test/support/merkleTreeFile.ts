@@ -9,5 +9,5 @@ export const treeSaved = (dir: string, position: number): Promise<void> =>
 /** Throws until the file is complete. */
 function savedPosition(dir: string): number {
   using db = new DatabaseSync(join(dir, 'merkleTree.db'), { readOnly: true, timeout: 60_000 });
-  return (db.prepare('SELECT position FROM checkpoint').get() as { position: number }).position;
+  return (db.prepare('SELECT position FROM bookmark').get() as { position: number }).position;
 }

@@ -24,7 +24,7 @@ export type ReadRange = {
 /** The number of events of $all that the server searches at once for a match. */
 const SEARCH_WINDOW = 2_000;
 /** The number of windows after which a subscription gets the position that the server has searched. */
-const CHECKPOINT_INTERVAL = 10;
+const SERVER_CHECKPOINT_INTERVAL = 10;
 
 export type ReadCall = Awaited<ReturnType<typeof Calls.read>>;
 
@@ -81,7 +81,7 @@ function prefixFilter(prefix: string): ReadReq.Options.FilterOptions {
   return new Options.FilterOptions()
     .setStreamIdentifier(new Options.FilterOptions.Expression().setPrefixList([prefix]))
     .setMax(SEARCH_WINDOW)
-    .setCheckpointintervalmultiplier(CHECKPOINT_INTERVAL);
+    .setCheckpointintervalmultiplier(SERVER_CHECKPOINT_INTERVAL);
 }
 
 /** Positions in $all ascend, or descend in a backward read. */

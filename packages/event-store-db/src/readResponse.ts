@@ -10,7 +10,7 @@ export type ReadResponse = {
   length?: number;
   isConfirmation?: boolean;
   /** The server has searched up to this position. */
-  checkpoint?: Position;
+  searchedTo?: Position;
   isStreamNotFound?: boolean;
 };
 
@@ -19,7 +19,7 @@ export function readResponse(bytes: Buffer): ReadResponse {
   for (const content = new Message(bytes); content.next(); ) {
     if (content.field === 1) Object.assign(response, readEvent(content.value));
     else if (content.field === 2) response.isConfirmation = true;
-    else if (content.field === 3) response.checkpoint = content.value.find(1)?.integer ?? 0n;
+    else if (content.field === 3) response.searchedTo = content.value.find(1)?.integer ?? 0n;
     else if (content.field === 4) response.isStreamNotFound = true;
   }
   return response;

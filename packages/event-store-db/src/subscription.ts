@@ -5,8 +5,8 @@ import { CallFailed } from './protocol.ts';
 import { openSubscription, outOfOrder, type ReadCall } from './readCall.ts';
 import type { ReadResponse } from './readResponse.ts';
 
-/** `checkpoint`: the server has searched up to this position, and sent every match. */
-export type NewEvents = { events: RecordedEvent[]; checkpoint?: Position | undefined };
+/** `searchedTo`: the server has searched up to this position, and sent every match. */
+export type NewEvents = { events: RecordedEvent[]; searchedTo?: Position | undefined };
 
 /** The maximum number of buffered events. Servers before 24.2 drop slow subscribers. */
 const BUFFER_SIZE = 512;
@@ -40,7 +40,7 @@ export class Subscription {
     await this.#news.promise;
     await nextTurn(); // more events may arrive in the same turn of the event loop
     const arrived = this.#arrived;
-    const isEmpty = arrived.events.length === 0 && arrived.checkpoint === undefined;
+    const isEmpty = arrived.events.length === 0 && arrived.searchedTo === undefined;
     if (isEmpty && this.#failure) throw this.#failure;
     this.#arrived = { events: [] };
     if (!this.#failure) this.#news = Promise.withResolvers();
@@ -65,7 +65,7 @@ export class Subscription {
     if (this.#failure) call.cancel();
   }
 
-  #handle({ event, isConfirmation, checkpoint }: ReadResponse): void {
+  #handle({ event, isConfirmation, searchedTo }: ReadResponse): void {
     if (isConfirmation) this.#confirmed.resolve();
     const { events } = this.#arrived;
     if (event && event.position <= this.#position) {
@@ -74,8 +74,8 @@ export class Subscription {
     }
     this.#position = event?.position ?? this.#position;
     if (event) events.push(event);
-    if (checkpoint !== undefined) this.#arrived.checkpoint = checkpoint;
-    if (event || checkpoint !== undefined) this.#news.resolve();
+    if (searchedTo !== undefined) this.#arrived.searchedTo = searchedTo;
+    if (event || searchedTo !== undefined) this.#news.resolve();
     if (events.length >= BUFFER_SIZE) this.#call?.pause();
   }
 }

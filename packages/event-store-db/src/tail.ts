@@ -130,11 +130,11 @@ export class Tail {
     this.#notify();
   }
 
-  #add({ events, checkpoint }: NewEvents): void {
+  #add({ events, searchedTo }: NewEvents): void {
     const { end } = this.#source;
     for (const event of events) this.#events.push(event);
     if (events.length > 0) end.advance(this.head as Position);
-    if (checkpoint !== undefined) end.searched(checkpoint);
+    if (searchedTo !== undefined) end.searched(searchedTo);
     // Not after each batch, since it copies the window.
     if (this.#events.length >= 2 * WINDOW_SIZE)
       this.#start = this.#events.splice(0, this.#events.length - WINDOW_SIZE).at(-1);

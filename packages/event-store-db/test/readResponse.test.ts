@@ -4,7 +4,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readResponse } from '../src/readResponse.ts';
 import type { FakeEvent } from '../src/testing/log.ts';
-import { caughtUp, checkpoint, confirmation, eventMessage, streamNotFound } from '../src/testing/messages.ts';
+import {
+  caughtUp,
+  confirmation,
+  eventMessage,
+  serverCheckpoint,
+  streamNotFound,
+} from '../src/testing/messages.ts';
 
 const uint64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
 const bytes = fc.uint8Array({ maxLength: 300 });
@@ -61,7 +67,7 @@ test('the data and the metadata of an event are parsed as JSON', () => {
 
 test('a response without an event says what it is', () => {
   const at = eventOf({ position: 2n ** 63n });
-  expect(decoded(checkpoint(at))).toEqual({ checkpoint: at.position });
+  expect(decoded(serverCheckpoint(at))).toEqual({ searchedTo: at.position });
   expect(decoded(confirmation('1'))).toEqual({ isConfirmation: true });
   expect(decoded(streamNotFound('plant-alice/1'))).toEqual({ isStreamNotFound: true });
   expect(decoded(caughtUp())).toEqual({});

@@ -35,7 +35,7 @@ test('events of other streams are reported as the position that was searched', a
   const { server, subscription } = await subscribed(0);
   for (let i = 0; i < 20_000; i++) server.write('other');
   const position = server.log.all.at(-1)?.position;
-  expect(await subscription.next()).toEqual({ events: [], checkpoint: position });
+  expect(await subscription.next()).toEqual({ events: [], searchedTo: position });
 });
 
 test('positions that are out of order end a subscription', async () => {

@@ -1,7 +1,7 @@
 import { fileIdentity } from '@event-sourced/node/files';
 import { moduleBeside, Thread } from '@event-sourced/node/threads';
 import type { AppendRequest } from '../appendRequest.ts';
-import type { CheckpointThread, OpenFile } from '../disk/checkpointThread.ts';
+import type { OpenFile, WalThread } from '../disk/walThread.ts';
 import {
   type Appended,
   LogDamaged,
@@ -41,7 +41,7 @@ type PendingErasure = {
 
 type Options = {
   file: string;
-  checkpointer: Pick<CheckpointThread, 'checkpoint'>;
+  walThread: Pick<WalThread, 'walCheckpoint'>;
   now: () => Date;
   /** Called with the events of each transaction once it is durable, before its appends are resolved. */
   onCommit: (events: RecordedEvent[]) => void;
@@ -65,7 +65,7 @@ export class AppendQueue {
   #committing: Append[] = [];
   /** Handed to the writer thread, in order. */
   readonly #erasing: PendingErasure[] = [];
-  #checkpoint = Promise.resolve();
+  #walCheckpoint = Promise.resolve();
   /** Why appends are rejected; undefined while the queue is open. */
   #closed: StoreUnavailable | undefined;
   #isStarted = false;
@@ -114,11 +114,11 @@ export class AppendQueue {
     });
   }
 
-  /** Waits for the appends in flight and a last checkpoint: the thread replies to all appends before it exits. */
+  /** Waits for the appends in flight and a last WAL checkpoint: the thread replies to all appends before it exits. */
   async close(): Promise<void> {
     this.#closed ??= new StoreUnavailable('the log is closed');
     this.#handOver();
-    await this.#checkpoint; // a running checkpoint would block that of the writer
+    await this.#walCheckpoint; // a running WAL checkpoint would block that of the writer
     await this.#thread.close();
   }
 
@@ -150,15 +150,16 @@ export class AppendQueue {
       this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
     else if ('erased' in reply) this.#handleErasure(reply.erased);
     else if ('notErased' in reply) this.#erasing.shift()?.reject(new StoreUnavailable(reply.notErased));
-    else if ('checkpointDue' in reply) this.#checkpoint = this.#runCheckpoint(reply.checkpointDue);
+    else if ('walCheckpointDue' in reply)
+      this.#walCheckpoint = this.#runWalCheckpoint(reply.walCheckpointDue);
     else this.#handleCommit(reply.results, reply.seconds);
   }
 
   /** The shared thread moves most of the write-ahead log; then the writer restarts it. */
-  async #runCheckpoint(file: OpenFile): Promise<void> {
-    const failure = await this.#options.checkpointer.checkpoint(file);
+  async #runWalCheckpoint(file: OpenFile): Promise<void> {
+    const failure = await this.#options.walThread.walCheckpoint(file);
     const replies = failure ? endingReplies(Object.assign(new Error(failure.message), failure)) : [];
-    if (replies.length === 0) this.#thread.post('checkpoint', undefined);
+    if (replies.length === 0) this.#thread.post('walCheckpoint', undefined);
     for (const reply of replies) this.#handle(reply);
   }
 
@@ -174,9 +175,9 @@ export class AppendQueue {
    * appends are replies of their own
    */
   async scrub(): Promise<boolean> {
-    const { file, checkpointer } = this.#options;
+    const { file, walThread } = this.#options;
     const isScrubbed = await this.#thread.call('scrub', undefined);
-    if (!isScrubbed) await checkpointer.checkpoint({ file, identity: fileIdentity(file) });
+    if (!isScrubbed) await walThread.walCheckpoint({ file, identity: fileIdentity(file) });
     return isScrubbed;
   }
 

@@ -17,8 +17,8 @@ import {
 
 // The only writer of the embedded log. It runs on its own thread, so an fsync does not block the event loop.
 
-/** A checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
-const CHECKPOINT_BYTES = 64 * 1024 * 1024;
+/** A WAL checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
+const WAL_CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
 const FILE_CHECK_INTERVAL_MS = 1_000;
 
@@ -30,8 +30,8 @@ class LogWriter {
   readonly #eventAt;
   /** The open files by path: after a file is deleted or replaced, writes to it are lost. */
   readonly #files: Map<string, string | undefined>;
-  #bytesSinceCheckpoint = 0;
-  #isCheckpointRunning = false;
+  #bytesSinceWalCheckpoint = 0;
+  #isWalCheckpointRunning = false;
   /** Whether the pages were rewritten after the last erasure. */
   #isRewritten = false;
   /** Why nothing may be written; undefined while the log is writable. */
@@ -131,7 +131,7 @@ class LogWriter {
     try {
       const { lastInsertRowid } = this.#insert.run(stream, revision, id, type, data, metadata, recordedAt);
       if (type === EVENT_ERASED) keepFromEarlierPrograms(this.#db);
-      this.#bytesSinceCheckpoint += data.length + metadata.length + 2 * PAGE_BYTES;
+      this.#bytesSinceWalCheckpoint += data.length + metadata.length + 2 * PAGE_BYTES;
       return BigInt(lastInsertRowid);
     } catch (error) {
       if (!hasSqliteCode(error, SQLITE.CONSTRAINT)) throw error;
@@ -141,13 +141,13 @@ class LogWriter {
     }
   }
 
-  /** Requests a checkpoint if one is due. Another thread runs it, so appends do not wait. */
-  checkpointIfDue(): CommitReply[] {
-    const isDue = this.#bytesSinceCheckpoint >= CHECKPOINT_BYTES && this.#ended === undefined;
-    if (!isDue || this.#isCheckpointRunning) return [];
-    this.#isCheckpointRunning = true;
+  /** Requests a WAL checkpoint if one is due. Another thread runs it, so appends do not wait. */
+  walCheckpointIfDue(): CommitReply[] {
+    const isDue = this.#bytesSinceWalCheckpoint >= WAL_CHECKPOINT_BYTES && this.#ended === undefined;
+    if (!isDue || this.#isWalCheckpointRunning) return [];
+    this.#isWalCheckpointRunning = true;
     const [[file, identity]] = [...this.#files] as [[string, string | undefined]];
-    return [{ checkpointDue: { file, identity } }];
+    return [{ walCheckpointDue: { file, identity } }];
   }
 
   /** Call it with the reason after which nothing may be written. */
@@ -156,9 +156,9 @@ class LogWriter {
   }
 
   /** TRUNCATE moves the whole write-ahead log and restarts it. A failure without a reply is retried later. */
-  checkpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
-    this.#bytesSinceCheckpoint = 0;
-    this.#isCheckpointRunning = false;
+  walCheckpoint(mode: 'PASSIVE' | 'TRUNCATE'): CommitReply[] {
+    this.#bytesSinceWalCheckpoint = 0;
+    this.#isWalCheckpointRunning = false;
     const replaced = this.checkFiles();
     if (replaced.length > 0 || this.#ended !== undefined) return replaced;
     try {
@@ -170,8 +170,8 @@ class LogWriter {
   }
 
   close(): CommitReply[] {
-    this.#db.exec('PRAGMA busy_timeout = 0'); // if a reader blocks the checkpoint, the next start runs it
-    const failed = this.checkpoint('TRUNCATE');
+    this.#db.exec('PRAGMA busy_timeout = 0'); // if a reader blocks the WAL checkpoint, the next start runs it
+    const failed = this.walCheckpoint('TRUNCATE');
     this.#db.close();
     return failed;
   }
@@ -209,7 +209,7 @@ const sendEvent = serve<WriterOperations, undefined, CommitReply>(
         throw error;
       }
     },
-    checkpoint: () => send(writer.checkpoint('PASSIVE')),
+    walCheckpoint: () => send(writer.walCheckpoint('PASSIVE')),
     close() {
       commitWaiting();
       send(writer.close());
@@ -224,7 +224,7 @@ function commitWaiting(): void {
   const batches = waiting;
   waiting = [];
   send(writer.commit(batches));
-  send(writer.checkpointIfDue());
+  send(writer.walCheckpointIfDue());
 }
 
 function send(replies: CommitReply[]): void {

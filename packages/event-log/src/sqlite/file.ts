@@ -43,8 +43,8 @@ export class UnusableLog extends Error {
 
 /**
  * Opens the log for appending, and creates it if it does not exist. Every commit is durable before it returns: WAL with
- * synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs checkpoints: in an automatic
- * checkpoint, SQLite ignores a failed fsync. @throws Error; a file that is not a log is unchanged
+ * synchronous=FULL (https://sqlite.org/pragma.html#pragma_synchronous). The caller runs WAL checkpoints: in an automatic
+ * one, SQLite ignores a failed fsync. @throws Error; a file that is not a log is unchanged
  */
 export function openLogFile(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
@@ -80,7 +80,7 @@ export function openLogFile(file: string): DatabaseSync {
 export function recover(file: string): void {
   recoverWal(file);
   assertWalFits(file);
-  using db = openReadOnly(file); // closing it does not checkpoint
+  using db = openReadOnly(file); // closing it runs no WAL checkpoint
   const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number };
   const pagesByWal = pagesInWalIndex(file);
   if (pages === pagesByWal || pagesByWal === 0) return;

@@ -1,5 +1,5 @@
 import { hasSqliteCode, isDamage, SQLITE } from '@event-sourced/node/files';
-import type { OpenFile } from '../disk/checkpointThread.ts';
+import type { OpenFile } from '../disk/walThread.ts';
 import type { Position } from '../eventStore.ts';
 import type { StubRow } from './overwrite.ts';
 
@@ -7,13 +7,13 @@ import type { StubRow } from './overwrite.ts';
 
 /**
  * When the thread has started, it has opened the log. It sends a CommitReply after each transaction.
- * `checkpoint`: another thread has run the checkpoint that was due; events appended in the meantime remain.
+ * `walCheckpoint`: another thread has run the WAL checkpoint that was due; events appended in the meantime remain.
  * `scrub`: the next step of removing bytes of erased events; true if the log has none, false if another step must follow.
  */
 export type WriterOperations = {
   commit: (batch: AppendBatch) => void;
   erase: (erasure: ErasureRows) => void;
-  checkpoint: () => void;
+  walCheckpoint: () => void;
   scrub: () => boolean;
 };
 
@@ -34,7 +34,7 @@ export type AppendBatch = { appends: AppendRow[]; recordedAt: string };
  * `results`: the appends are committed and on disk, after this number of `seconds`.
  * `rolledBack`: none of the `count` appends is in the log. `erased`: the positions of the records of an erasure; or
  * `notErased`: why the erasure was rolled back. `fatal`: durability can no longer be guaranteed, neither for
- * these appends nor for later ones. `damaged` follows a reply: the log is damaged. `checkpointDue`: for this file.
+ * these appends nor for later ones. `damaged` follows a reply: the log is damaged. `walCheckpointDue`: for this file.
  */
 export type CommitReply =
   | { results: AppendResult[]; seconds: number }
@@ -43,7 +43,7 @@ export type CommitReply =
   | { notErased: string }
   | { fatal: string }
   | { damaged: string }
-  | { checkpointDue: OpenFile };
+  | { walCheckpointDue: OpenFile };
 
 /** The reply to an error that ends all appends; none for other errors. */
 export function endingReplies(error: unknown): CommitReply[] {

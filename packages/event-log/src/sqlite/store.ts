@@ -1,7 +1,7 @@
 import { fileSize } from '@event-sourced/node/files';
 import { unlessAborted } from '@event-sourced/node/time';
 import { appendRequest } from '../appendRequest.ts';
-import { CheckpointThread } from '../disk/checkpointThread.ts';
+import { WalThread } from '../disk/walThread.ts';
 import {
   type EventLog,
   type EventStore,
@@ -21,8 +21,8 @@ import { UncleanLog } from './uncleanLog.ts';
 
 type Options = {
   file: string;
-  /** Runs the checkpoints; by default the log has its own thread. The caller closes it after the store. */
-  checkpointer?: Pick<CheckpointThread, 'checkpoint'> | undefined;
+  /** Runs the WAL checkpoints; by default the log has its own thread. The caller closes it after the store. */
+  walThread?: Pick<WalThread, 'walCheckpoint'> | undefined;
   now?: () => Date;
   /** Called before a log is created, and if an existing one has no events. If it throws, opening fails. */
   onEmpty?: (exists: boolean) => void;
@@ -66,10 +66,10 @@ async function open(options: Options): Promise<EventStore> {
   const forHashing = prepareReads(db, { onDamage: handleDamage, forHashing: true });
   const newest = new NewestEvents(await parsed.lastPosition());
   if (newest.position === START) options.onEmpty?.(true);
-  const own = options.checkpointer ? undefined : new CheckpointThread();
+  const own = options.walThread ? undefined : new WalThread();
   const queue = await AppendQueue.start({
     file,
-    checkpointer: options.checkpointer ?? (own as CheckpointThread),
+    walThread: options.walThread ?? (own as WalThread),
     now,
     onFatal,
     onDamage: handleDamage,

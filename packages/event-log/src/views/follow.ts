@@ -155,7 +155,7 @@ export class Follower<V extends View = View> {
     }
   }
 
-  /** Follows the log from the view's checkpoint, until the view has lost events or the follower stops. */
+  /** Follows the log from the view's bookmark, until the view has lost events or the follower stops. */
   async #follow(): Promise<void> {
     const { store, view, beforePiece, onProgress } = this.#options;
     this.#restart = new AbortController();

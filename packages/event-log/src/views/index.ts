@@ -4,12 +4,12 @@ export { ReadYourWrites } from './readYourWrites.ts';
 export { View } from './view.ts';
 export { type ComparedView, ViewComparison } from './viewComparison.ts';
 export {
+  type Bookmark,
   type Difference,
   openForReading,
   type Row,
-  readCheckpoint,
-  readViewCheckpoint,
-  type ViewCheckpoint,
+  readBookmark,
+  readViewBookmark,
   type ViewDefinition,
 } from './viewFile.ts';
 export { viewLag } from './viewLag.ts';

@@ -51,7 +51,7 @@ export class Saver {
     this.#timer ??= setTimeout(() => this.#save(), delayMs).unref();
   }
 
-  /** After a failure the view is at its last checkpoint: lost events are applied again, and saved later. */
+  /** After a failure the view is at its last bookmark: lost events are applied again, and saved later. */
   #save(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

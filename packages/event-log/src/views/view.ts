@@ -1,14 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { isSqliteError } from '@event-sourced/node/files';
-import type { CheckpointThread } from '../disk/checkpointThread.ts';
+import type { WalThread } from '../disk/walThread.ts';
 import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
-import { isDamage, NO_CHECKPOINT, type ViewCheckpoint, type ViewDefinition, ViewFile } from './viewFile.ts';
+import { type Bookmark, isDamage, NO_BOOKMARK, type ViewDefinition, ViewFile } from './viewFile.ts';
 import { ViewBehind } from './waiting.ts';
 
 /**
  * A view: a fold of the log into tables of a SQLite file. A subclass has the fold and the queries, and state of its
  * own: statements, and what it keeps in memory. Events are applied in an open transaction. Queries use the same
- * connection, so they see every applied event. `save` commits the rows together with the checkpoint; events that a
+ * connection, so they see every applied event. `save` commits the rows together with the bookmark; events that a
  * crash or a rollback undoes are applied again.
  */
 export abstract class View<State = unknown> {
@@ -16,8 +16,8 @@ export abstract class View<State = unknown> {
   readonly title: string;
   readonly definition: ViewDefinition;
   /** The last applied event, saved or not. */
-  progress: ViewCheckpoint;
-  /** Called when the view has lost applied events: it is back at its last checkpoint, or empty. */
+  progress: Bookmark;
+  /** Called when the view has lost applied events: it is back at its last bookmark, or empty. */
   onLost = () => {};
   readonly #file: ViewFile<State>;
 
@@ -25,12 +25,12 @@ export abstract class View<State = unknown> {
    * Opens a file, or ':memory:'. Replaces the file if it is damaged or has another version.
    * @throws Error for the operator
    */
-  constructor(path: string, definition: ViewDefinition, checkpointer?: CheckpointThread) {
+  constructor(path: string, definition: ViewDefinition, walThread?: WalThread) {
     this.name = definition.name;
     this.title = definition.title;
     this.definition = definition;
-    this.#file = new ViewFile(path, definition, (...opened) => this.load(...opened), checkpointer);
-    this.progress = this.#file.checkpoint;
+    this.#file = new ViewFile(path, definition, (...opened) => this.load(...opened), walThread);
+    this.progress = this.#file.bookmark;
   }
 
   /** Why the file was replaced; undefined if it was not. */
@@ -39,10 +39,10 @@ export abstract class View<State = unknown> {
   }
 
   /**
-   * Prepares the state at a checkpoint: when a file is opened, and after a rollback. The constructor calls it, so it
+   * Prepares the state at a bookmark: when a file is opened, and after a rollback. The constructor calls it, so it
    * uses only its arguments.
    */
-  protected abstract load(db: DatabaseSync, checkpoint: ViewCheckpoint): State;
+  protected abstract load(db: DatabaseSync, bookmark: Bookmark): State;
 
   /** Applies one event. It reads no clock. @throws InvalidEvent, before it has changed anything */
   protected abstract fold(event: RecordedEvent, state: State): void;
@@ -94,9 +94,9 @@ export abstract class View<State = unknown> {
     return this.#file.scrub();
   }
 
-  /** Commits the applied events with the checkpoint. @throws Error, ViewBehind; then the last checkpoint is restored */
+  /** Commits the applied events with the bookmark. @throws Error, ViewBehind; then the last bookmark is restored */
   save(): void {
-    const { position, logId } = this.#file.checkpoint;
+    const { position, logId } = this.#file.bookmark;
     const isSame = this.progress.position === position && this.progress.logId === logId;
     if (isSame && !this.#file.isChanging) return;
     this.use((state) => {
@@ -111,7 +111,7 @@ export abstract class View<State = unknown> {
     return this.#file.pause;
   }
 
-  /** How the view contradicts its log, although the log has the event at the checkpoint. @throws StoreUnavailable */
+  /** How the view contradicts its log, although the log has the event at the bookmark. @throws StoreUnavailable */
   async mismatch(_log: EventLog): Promise<string | undefined> {
     return undefined;
   }
@@ -119,7 +119,7 @@ export abstract class View<State = unknown> {
   /** Starts an empty view of the log with this ID. The old file is removed or, with `keepAs`, renamed. */
   reset(logId: string, keepAs?: string): void {
     if (this.progress.eventId !== '' || !this.#file.isOpen) this.#replace('', keepAs);
-    this.progress = { ...NO_CHECKPOINT, logId };
+    this.progress = { ...NO_BOOKMARK, logId };
     this.save();
   }
 
@@ -146,7 +146,7 @@ export abstract class View<State = unknown> {
   }
 
   #replace(reason: string, keepAs?: string): void {
-    this.progress = NO_CHECKPOINT;
+    this.progress = NO_BOOKMARK;
     this.#file.replace(reason, keepAs);
   }
 
@@ -157,7 +157,7 @@ export abstract class View<State = unknown> {
     } catch (error) {
       throw this.discard((error as Error).message, error);
     }
-    this.progress = this.#file.checkpoint;
+    this.progress = this.#file.bookmark;
     this.onLost();
   }
 }

@@ -12,12 +12,12 @@ import {
 } from '../eventStore.ts';
 import type { View } from './view.ts';
 import {
+  type Bookmark,
   type Difference,
   isOtherFile,
   openForReading,
   type Row,
-  readCheckpoint,
-  type ViewCheckpoint,
+  readBookmark,
   type ViewDefinition,
 } from './viewFile.ts';
 
@@ -36,12 +36,12 @@ type Options = ComparedView & {
 };
 
 /**
- * Compares the view in a file with a draft, which is folded from the log up to the view's checkpoint. The comparison
+ * Compares the view in a file with a draft, which is folded from the log up to the view's bookmark. The comparison
  * uses a snapshot: it does not see later writes of a server.
  */
 export class ViewComparison implements Disposable {
-  /** The view's checkpoint in the snapshot. */
-  readonly checkpoint: ViewCheckpoint;
+  /** The view's bookmark in the snapshot. */
+  readonly bookmark: Bookmark;
   /** Whether the file was found damaged. */
   isDamaged = false;
   readonly #options: Options;
@@ -53,7 +53,7 @@ export class ViewComparison implements Disposable {
   readonly #resources: DisposableStack;
   #events = 0;
   #last: { position: Position; id: string; isStub: boolean } = { position: START, id: '', isStub: false };
-  /** The stubs that no record before the checkpoint names, by index: the view may have rows of their events. */
+  /** The stubs that no record before the bookmark names, by index: the view may have rows of their events. */
   readonly #stubs = new Map<number, Position>();
 
   /** @throws Error if the file cannot be read */
@@ -66,15 +66,15 @@ export class ViewComparison implements Disposable {
     this.#db = opening.use(openForReading(file, this.#draft.definition));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');
-    this.checkpoint = readCheckpoint(this.#db);
-    const { logId: viewLogId, position } = this.checkpoint;
+    this.bookmark = readBookmark(this.#db);
+    const { logId: viewLogId, position } = this.bookmark;
     this.#followsLog = viewLogId === logId || (viewLogId === NO_LOG_ID && position === START);
     this.#resources = opening.move();
   }
 
   /** Takes the events in log order. */
   apply(event: RecordedEvent): void {
-    const isNext = event.position > this.#last.position && event.position <= this.checkpoint.position;
+    const isNext = event.position > this.#last.position && event.position <= this.bookmark.position;
     if (!this.#followsLog || !isNext) return;
     const { position, id, type, data } = event;
     this.#last = { position, id, isStub: isStub(event) };
@@ -96,16 +96,16 @@ export class ViewComparison implements Disposable {
       return;
     }
     this.#draft.save();
-    const { position, eventId } = this.checkpoint;
+    const { position, eventId } = this.bookmark;
     const hasEvent = this.#last.id === eventId || this.#last.isStub;
     if (this.#last.position !== position || !hasEvent)
       yield {
         position,
-        problem: `the checkpoint of the view ${name} names an event that the log does not have`,
+        problem: `the bookmark of the view ${name} names an event that the log does not have`,
       };
     try {
       const { table, describe, onErasure } = this.#draft.definition;
-      // Events were erased after the checkpoint: the view will be rebuilt.
+      // Events were erased after the bookmark: the view will be rebuilt.
       if (this.#stubs.size > 0 && onErasure === undefined) return;
       const erased = new Set(this.#stubs.values());
       for (const difference of differences(this.#db, table, describe))

@@ -11,8 +11,8 @@ import {
   prepareArrays,
   SQLITE,
 } from '@event-sourced/node/files';
-import { type CheckpointThread, scrubFile } from '../disk/checkpointThread.ts';
 import { readHeader, writeVersion } from '../disk/header.ts';
+import { scrubFile, type WalThread } from '../disk/walThread.ts';
 import { type Position, START } from '../eventStore.ts';
 
 /** The values of a row by column; integers are bigint. */
@@ -47,10 +47,10 @@ export type ViewDefinition = Readonly<{
 }>;
 
 /** The position and ID of the last event that a view has applied, in the log with this ID. */
-export type ViewCheckpoint = Readonly<{ logId: string; position: Position; eventId: string }>;
+export type Bookmark = Readonly<{ logId: string; position: Position; eventId: string }>;
 
-/** The checkpoint of an empty view that belongs to no log. */
-export const NO_CHECKPOINT: ViewCheckpoint = { logId: '', position: START, eventId: '' };
+/** The bookmark of an empty view that belongs to no log. */
+export const NO_BOOKMARK: Bookmark = { logId: '', position: START, eventId: '' };
 
 /** Whether replacing the file fixes an error; it does not fix a failing disk or a lock. */
 export const isDamage = (error: unknown): boolean =>
@@ -60,9 +60,9 @@ export const isDamage = (error: unknown): boolean =>
 export const isOtherFile = (error: unknown): boolean =>
   isDamage(error) || hasSqliteCode(error, SQLITE.ERROR, SQLITE.READONLY);
 
-const CHECKPOINT_SCHEMA = `
-  CREATE TABLE checkpoint (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
-  INSERT INTO checkpoint VALUES ('', 0, '');
+const BOOKMARK_SCHEMA = `
+  CREATE TABLE bookmark (log_id TEXT NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL) STRICT;
+  INSERT INTO bookmark VALUES ('', 0, '');
 `;
 const OPEN_TIMEOUT_MS = 1_000;
 /** A longer write-ahead log is moved into the file, beside further commits. */
@@ -72,37 +72,37 @@ const MAX_WAL_BYTES = 48 * 1024 * 1024;
 /** A write-ahead log that restarts is truncated to this size. */
 const MIN_WAL_BYTES = 1024 * 1024;
 
-type Opened<State> = Readonly<{ db: DatabaseSync; moveCheckpoint: StatementSync; state: State }>;
+type Opened<State> = Readonly<{ db: DatabaseSync; moveBookmark: StatementSync; state: State }>;
 
-/** The SQLite file of a view, with its checkpoint: one connection, which reads and writes, and one open transaction. */
+/** The SQLite file of a view, with its bookmark: one connection, which reads and writes, and one open transaction. */
 export class ViewFile<State> {
-  /** The checkpoint of the last commit. */
-  checkpoint = NO_CHECKPOINT;
+  /** The bookmark of the last commit. */
+  bookmark = NO_BOOKMARK;
   /** Why the file was replaced; undefined if it was not. */
   replaced: string | undefined;
-  /** Whether the file may have bytes of deleted rows, or the IDs of erased events: those of earlier checkpoints. */
+  /** Whether the file may have bytes of deleted rows, or the IDs of erased events: those of earlier bookmarks. */
   isUnscrubbed = false;
   #isRewritten = false;
   #scrubbing: Promise<void> | undefined;
   #longWal: Promise<void> | undefined;
   readonly #path: string;
   readonly #definition: ViewDefinition;
-  readonly #load: (db: DatabaseSync, checkpoint: ViewCheckpoint) => State;
-  readonly #checkpointer: CheckpointThread | undefined;
+  readonly #load: (db: DatabaseSync, bookmark: Bookmark) => State;
+  readonly #walThread: WalThread | undefined;
   #opened: Opened<State> | undefined;
   #moving: Promise<void> | undefined;
 
-  /** Opens the file. Without a checkpointer, a commit moves a long write-ahead log itself. @throws Error for the operator */
+  /** Opens the file. Without a thread, a commit moves a long write-ahead log itself. @throws Error for the operator */
   constructor(
     path: string,
     definition: ViewDefinition,
-    load: (db: DatabaseSync, checkpoint: ViewCheckpoint) => State,
-    checkpointer?: CheckpointThread,
+    load: (db: DatabaseSync, bookmark: Bookmark) => State,
+    walThread?: WalThread,
   ) {
     this.#path = path;
     this.#definition = definition;
     this.#load = load;
-    this.#checkpointer = checkpointer;
+    this.#walThread = walThread;
     try {
       this.#open();
     } catch (error) {
@@ -144,17 +144,17 @@ export class ViewFile<State> {
   }
 
   /**
-   * Removes these bytes between two transactions, on the thread of the checkpointer. False if a reader needs them.
+   * Removes these bytes between two transactions, on that thread. False if a reader needs them.
    * @throws Error
    */
   async scrub(): Promise<boolean> {
     const { db } = this.#assertOpen();
     if (!this.isUnscrubbed) return true;
     const file = this.#path;
-    // The row of the checkpoint never shrinks, so each one overwrites the one before: no other page had an ID.
+    // The row of the bookmark never shrinks, so each one overwrites the one before: no other page had an ID.
     const isRewritten = this.#isRewritten || this.#definition.onErasure === 'keep';
     const run = async (): Promise<boolean> =>
-      this.#checkpointer?.scrub({ file, identity: fileIdentity(file), isRewritten }) ??
+      this.#walThread?.scrub({ file, identity: fileIdentity(file), isRewritten }) ??
       scrubFile(db, isRewritten);
     const scrubbing = run();
     this.#scrubbing = scrubbing.then(
@@ -185,11 +185,11 @@ export class ViewFile<State> {
     }
   }
 
-  commit(checkpoint: ViewCheckpoint): void {
-    const { db, moveCheckpoint } = this.#assertOpen();
-    moveCheckpoint.run(checkpoint.logId, checkpoint.position, checkpoint.eventId);
+  commit(bookmark: Bookmark): void {
+    const { db, moveBookmark } = this.#assertOpen();
+    moveBookmark.run(bookmark.logId, bookmark.position, bookmark.eventId);
     db.exec('COMMIT');
-    this.checkpoint = checkpoint;
+    this.bookmark = bookmark;
     this.#moveWal(db);
   }
 
@@ -198,13 +198,13 @@ export class ViewFile<State> {
     const opened = this.#assertOpen();
     if (opened.db.isTransaction) opened.db.exec('ROLLBACK');
     this.isUnscrubbed = readHeader(opened.db).isUnscrubbed;
-    this.#opened = { ...opened, state: this.#load(opened.db, this.checkpoint) };
+    this.#opened = { ...opened, state: this.#load(opened.db, this.bookmark) };
   }
 
   /** Starts an empty file. The old one is removed or, with `keepAs`, renamed. */
   replace(reason: string, keepAs?: string): void {
     if (reason !== '') this.replaced = reason;
-    this.checkpoint = NO_CHECKPOINT;
+    this.bookmark = NO_BOOKMARK;
     this.close(); // this moves its write-ahead log
     if (keepAs !== undefined && existsSync(this.#path)) renameSync(this.#path, keepAs);
     removeViewFile(this.#path);
@@ -234,16 +234,16 @@ export class ViewFile<State> {
       PRAGMA journal_size_limit = ${MIN_WAL_BYTES}`);
     if (db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined) create(db, this.#definition);
     assertIsView(db, this.#definition);
-    this.checkpoint = readCheckpoint(db);
+    this.bookmark = readBookmark(db);
     this.isUnscrubbed = readHeader(db).isUnscrubbed;
     this.#isRewritten = false;
-    db.exec('BEGIN IMMEDIATE; UPDATE checkpoint SET position = position; ROLLBACK'); // its header may make it read-only
-    const moveCheckpoint = db.prepare('UPDATE checkpoint SET log_id = ?, position = ?, event_id = ?');
-    const state = this.#load(db, this.checkpoint);
+    db.exec('BEGIN IMMEDIATE; UPDATE bookmark SET position = position; ROLLBACK'); // its header may make it read-only
+    const moveBookmark = db.prepare('UPDATE bookmark SET log_id = ?, position = ?, event_id = ?');
+    const state = this.#load(db, this.bookmark);
     // From now on there must be no other writer: no request waits for one.
     db.exec('PRAGMA busy_timeout = 0');
     opening.move();
-    this.#opened = { db, moveCheckpoint, state };
+    this.#opened = { db, moveBookmark, state };
   }
 
   /** Called between two transactions. */
@@ -251,11 +251,11 @@ export class ViewFile<State> {
     const file = this.#path;
     const bytes = fileSize(`${file}-wal`);
     if (bytes <= LONG_WAL_BYTES) return;
-    if (!this.#checkpointer) {
+    if (!this.#walThread) {
       db.exec('PRAGMA wal_checkpoint(PASSIVE)');
       return;
     }
-    this.#moving ??= this.#checkpointer.checkpoint({ file, identity: fileIdentity(file) }).then(() => {
+    this.#moving ??= this.#walThread.walCheckpoint({ file, identity: fileIdentity(file) }).then(() => {
       this.#moving = undefined;
       this.#longWal = undefined;
     });
@@ -265,7 +265,7 @@ export class ViewFile<State> {
 
 function create(db: DatabaseSync, { applicationId, version, schema }: ViewDefinition): void {
   db.exec(
-    `BEGIN; ${schema}; ${CHECKPOINT_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
+    `BEGIN; ${schema}; ${BOOKMARK_SCHEMA} PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`,
   );
 }
 
@@ -277,9 +277,9 @@ function assertIsView(db: DatabaseSync, definition: ViewDefinition): void {
     throw new DamagedFile(`it has version ${version}, not ${definition.version}`);
 }
 
-/** The saved checkpoint. @throws DamagedFile */
-export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
-  const rows = prepareArrays(db, 'SELECT log_id, position, event_id FROM checkpoint').all();
+/** The saved bookmark. @throws DamagedFile */
+export function readBookmark(db: DatabaseSync): Bookmark {
+  const rows = prepareArrays(db, 'SELECT log_id, position, event_id FROM bookmark').all();
   const [logId, position, eventId] = (rows[0] ?? []) as unknown as unknown[];
   if (
     rows.length !== 1 ||
@@ -287,16 +287,16 @@ export function readCheckpoint(db: DatabaseSync): ViewCheckpoint {
     typeof position !== 'bigint' ||
     typeof eventId !== 'string'
   )
-    throw new DamagedFile('its checkpoint is malformed');
+    throw new DamagedFile('its bookmark is malformed');
   return { logId, position, eventId };
 }
 
-/** The checkpoint in the file of any view; undefined without a file, or if the view belongs to no log. @throws Error */
-export function readViewCheckpoint(file: string): ViewCheckpoint | undefined {
+/** The bookmark in the file of any view; undefined without a file, or if the view belongs to no log. @throws Error */
+export function readViewBookmark(file: string): Bookmark | undefined {
   if (fileSize(file) === 0) return undefined;
   using db = openReadOnly(file);
-  const checkpoint = readCheckpoint(db);
-  return checkpoint.logId === NO_CHECKPOINT.logId ? undefined : checkpoint;
+  const bookmark = readBookmark(db);
+  return bookmark.logId === NO_BOOKMARK.logId ? undefined : bookmark;
 }
 
 /** Opens the file of a view for reading only; its writer may be running. */

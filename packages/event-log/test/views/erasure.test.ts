@@ -6,7 +6,7 @@ import { logWith } from '@event-sourced/testing/logs';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import { WalThread } from '../../src/disk/walThread.ts';
 import { type ErasableStore, NO_STREAM, type RecordedEvent, START } from '../../src/eventStore.ts';
 import { Follower } from '../../src/views/follow.ts';
 import { ViewComparison } from '../../src/views/viewComparison.ts';
@@ -33,14 +33,14 @@ const erase = (store: ErasableStore, list: string, perRecord?: number): Promise<
   eraseIn(store, 'plant-', (stream) => stream.startsWith(`plant-${list}/`), perRecord);
 
 function followIn(dir: string, store: ErasableStore, more: object, withThread = true) {
-  const checkpointer = new CheckpointThread();
-  const view = new ToDoLists(join(dir, 'view.db'), withThread ? checkpointer : undefined, more);
+  const walThread = new WalThread();
+  const view = new ToDoLists(join(dir, 'view.db'), withThread ? walThread : undefined, more);
   const follower = new Follower({ store, view });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= follower.stop().then(async () => {
       view.close();
-      await checkpointer.close();
+      await walThread.close();
     });
     return closed;
   };
@@ -77,7 +77,7 @@ describe('after an erasure', () => {
   test('a view that keeps its rows has no ID of an erased event, and is not rewritten', async () => {
     const dir = tempDir();
     const store = await logIn(dir);
-    const scrub = vi.spyOn(CheckpointThread.prototype, 'scrub');
+    const scrub = vi.spyOn(WalThread.prototype, 'scrub');
     onTestFinished(() => scrub.mockRestore());
     const { follower, view } = followIn(dir, store, { onErasure: 'keep' });
     await caughtUp(follower, store);
@@ -123,7 +123,7 @@ describe('after an erasure', () => {
     expect([view.titlesOf('alice'), view.titlesOf('bob').length, follower.rebuilds]).toEqual([[], 3, 0]);
   });
 
-  test('a view whose checkpoint names an erased event goes on', async () => {
+  test('a view whose bookmark names an erased event goes on', async () => {
     const dir = tempDir();
     const store = await logIn(dir);
     const { follower, close } = followIn(dir, store, DELETE_ROWS);
@@ -260,7 +260,7 @@ describe('a comparison', () => {
   }
 
   test.each([{}, DELETE_ROWS])(
-    'ignores rows of events that were erased after the checkpoint: %j',
+    'ignores rows of events that were erased after the bookmark: %j',
     async (more) => {
       const dir = tempDir();
       const store = await logIn(dir);
@@ -272,7 +272,7 @@ describe('a comparison', () => {
     },
   );
 
-  test('finds rows of events that were erased before the checkpoint', async () => {
+  test('finds rows of events that were erased before the bookmark', async () => {
     const dir = tempDir();
     const store = await logIn(dir);
     const { follower, close } = followIn(dir, store, DELETE_ROWS);

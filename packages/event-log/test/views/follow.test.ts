@@ -55,10 +55,10 @@ async function add(store: EventStore, list: string, id: number, title: string): 
   return (await store.append(`plant-${list}/${id}`, event, NO_STREAM)).position;
 }
 
-/** The position of the checkpoint that the view in a directory has committed. */
+/** The position of the bookmark that the view in a directory has committed. */
 function savedIn(dir: string): unknown {
   using db = new DatabaseSync(join(dir, 'view.db'), { readOnly: true });
-  return db.prepare('SELECT position FROM checkpoint').get()?.position;
+  return db.prepare('SELECT position FROM bookmark').get()?.position;
 }
 
 test('waiting for a position that is not reached times out', async () => {
@@ -94,7 +94,7 @@ test('a view is read although the last events of its log are of other programs',
   expect(view.progress.eventId).not.toBe('');
 });
 
-test('a view resumes from its checkpoint', async () => {
+test('a view resumes from its bookmark', async () => {
   const { dir, store } = await followedLog();
   await add(store, 'alice', 2, 'Moss');
   const subscribe = vi.spyOn(store, 'subscribe');

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { onTestFinished } from 'vitest';
-import type { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import type { WalThread } from '../../src/disk/walThread.ts';
 import { type EventLog, InvalidEvent, type RecordedEvent } from '../../src/eventStore.ts';
 import { View } from '../../src/views/view.ts';
 import type { ViewDefinition } from '../../src/views/viewFile.ts';
@@ -49,8 +49,8 @@ function prepare(db: DatabaseSync) {
 type Statements = ReturnType<typeof prepare>;
 
 export class ToDoLists extends View<Statements> {
-  constructor(file: string, checkpointer?: CheckpointThread, more: Partial<ViewDefinition> = {}) {
-    super(file, { ...TO_DO_LISTS, ...more }, checkpointer);
+  constructor(file: string, walThread?: WalThread, more: Partial<ViewDefinition> = {}) {
+    super(file, { ...TO_DO_LISTS, ...more }, walThread);
   }
 
   protected override load(db: DatabaseSync): Statements {
@@ -113,7 +113,7 @@ export function savedLists(events: readonly RecordedEvent[]): string {
 /** Lets the next commit of a view fail, and SQLite roll it back, as on a full disk: what does that is rolled back, too. */
 export function failNextCommit(db: DatabaseSync): void {
   if (!db.isTransaction) db.exec('BEGIN IMMEDIATE');
-  db.exec(`CREATE TEMP TRIGGER full BEFORE UPDATE ON main.checkpoint
+  db.exec(`CREATE TEMP TRIGGER full BEFORE UPDATE ON main.bookmark
     BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`);
 }
 

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import { WalThread } from '../../src/disk/walThread.ts';
 import { type RecordedEvent, START } from '../../src/eventStore.ts';
 import { ViewBehind } from '../../src/views/waiting.ts';
 import { failNextCommit, inFile, item, LOG_ID, NONE, savedLists, ToDoLists, toDoLists } from './toDoLists.ts';
@@ -48,7 +48,7 @@ test.each([0, 3, 7])('rows are read, of which those of %i events are saved', (sa
 
 describe('a file that', () => {
   const OTHER_DATABASE =
-    'DROP TABLE items; DROP TABLE checkpoint; CREATE TABLE other (a); PRAGMA application_id = 8';
+    'DROP TABLE items; DROP TABLE bookmark; CREATE TABLE other (a); PRAGMA application_id = 8';
 
   test.each([
     ['is garbage', (file: string) => writeFileSync(file, 'garbage'.repeat(1_000))],
@@ -79,11 +79,11 @@ describe('a file that', () => {
 
 test.each([
   ['its own commits', undefined],
-  ['a thread', new CheckpointThread()],
-])('a long write-ahead log is moved, by %s', async (_, checkpointer) => {
+  ['a thread', new WalThread()],
+])('a long write-ahead log is moved, by %s', async (_, walThread) => {
   const file = join(tempDir(), 'view.db');
-  const view = new ToDoLists(file, checkpointer);
-  onTestFinished(() => checkpointer?.close());
+  const view = new ToDoLists(file, walThread);
+  onTestFinished(() => walThread?.close());
   onTestFinished(() => view.close());
   view.reset(LOG_ID);
   const large = 'x'.repeat(12 * 1024 * 1024);
@@ -110,7 +110,7 @@ describe('a commit that fails', () => {
     return { view, onLost };
   }
 
-  test('takes the view back to its last checkpoint, and reports that', () => {
+  test('takes the view back to its last bookmark, and reports that', () => {
     const { view, onLost } = failed();
     expect(onLost).toHaveBeenCalledOnce();
     expect(view.progress).toEqual({ logId: LOG_ID, position: 7n, eventId: 'event-7' });
@@ -126,7 +126,7 @@ describe('a commit that fails', () => {
   });
 });
 
-test('a change for which the disk is full takes the view back to its last checkpoint', () => {
+test('a change for which the disk is full takes the view back to its last bookmark', () => {
   const view = toDoLists(undefined, EVENTS);
   view.save();
   view.apply([IRON], NONE);

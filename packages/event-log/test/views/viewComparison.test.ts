@@ -41,16 +41,16 @@ const ofRow = (position: bigint, problem: string): Problem => ({
 });
 const COOK = 'list home, position 3, id 3, title Cook';
 const missingCook = ofRow(3n, `lacks a row that follows from the log: ${COOK}`);
-const checkpointAt = (position: bigint): Problem => ({
+const bookmarkAt = (position: bigint): Problem => ({
   position,
-  problem: 'the checkpoint of the view toDoLists names an event that the log does not have',
+  problem: 'the bookmark of the view toDoLists names an event that the log does not have',
 });
 
 describe('a view that is the fold of its log', () => {
-  test('has no differences at any checkpoint, with later events in the log', () => {
+  test('has no differences at any bookmark, with later events in the log', () => {
     for (let seen = 0; seen <= EVENTS.length; seen++) {
       const comparison = open(savedLists(EVENTS.slice(0, seen)));
-      expect(comparison.checkpoint.position).toBe(EVENTS[seen - 1]?.position ?? 0n);
+      expect(comparison.bookmark.position).toBe(EVENTS[seen - 1]?.position ?? 0n);
       expect(differences(comparison)).toEqual([]);
     }
   });
@@ -105,15 +105,15 @@ describe('a view differs if', () => {
     ['a row is missing', 'DELETE FROM items WHERE position = 3', missingCook],
     ['a row was added', added('home', 4), surplus('home', 4n)],
     ['a row was added for another list', added('garden', 3), surplus('garden', 3n)],
-    ['a row is beyond the checkpoint', added('work', 10), surplus('work', 10n)],
+    ['a row is beyond the bookmark', added('work', 10), surplus('work', 10n)],
     [
       'a row has another key',
       'UPDATE items SET position = 4 WHERE position = 3',
       missingCook,
       ofRow(4n, `has a row that does not follow from the log: ${COOK.replace('position 3', 'position 4')}`),
     ],
-    ['the checkpoint is between two events', 'UPDATE checkpoint SET position = 10', checkpointAt(10n)],
-    ['the checkpoint has the ID of another event', "UPDATE checkpoint SET event_id = 'e'", checkpointAt(9n)],
+    ['the bookmark is between two events', 'UPDATE bookmark SET position = 10', bookmarkAt(10n)],
+    ['the bookmark has the ID of another event', "UPDATE bookmark SET event_id = 'e'", bookmarkAt(9n)],
   ])('%s', ([, sql, ...problems]) => {
     const file = savedLists(EVENTS);
     inFile(file, sql);
@@ -123,7 +123,7 @@ describe('a view differs if', () => {
   test('the log has lost processed events', () => {
     const problems = differences(open(savedLists(EVENTS)), EVENTS.slice(0, 5));
     expect(problems).toEqual([
-      checkpointAt(9n),
+      bookmarkAt(9n),
       ofRow(2n, 'lacks a row that follows from the log: list work, position 2, id 2, title Write'),
       ofRow(8n, 'has a row that does not follow from the log: list home, position 8, id 8, title Wash'),
     ]);
@@ -143,7 +143,7 @@ describe('a file', () => {
     ['that is empty', (file) => writeFileSync(file, ''), /not this view/],
     ['of another program', (file) => inFile(file, 'CREATE TABLE music (title TEXT)'), /not this view/],
     ['of another version', saved('PRAGMA user_version = 7'), /version 7, not 1/],
-    ['without its checkpoint', saved('DELETE FROM checkpoint'), /checkpoint/],
+    ['without its bookmark', saved('DELETE FROM bookmark'), /bookmark/],
   ])('%s is rejected with the reason, and not changed', ([, make, reason]) => {
     const file = join(tempDir(), 'view.db');
     make(file);

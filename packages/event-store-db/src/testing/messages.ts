@@ -174,7 +174,7 @@ export function confirmation(subscription: string): ReadResp {
   return new streams.ReadResp().setConfirmation(confirmed);
 }
 
-export function checkpoint({ position }: FakeEvent): ReadResp {
+export function serverCheckpoint({ position }: FakeEvent): ReadResp {
   const reached = new streams.ReadResp.Checkpoint();
   reached.setCommitPosition(`${position}`).setPreparePosition(`${position}`);
   return new streams.ReadResp().setCheckpoint(reached);

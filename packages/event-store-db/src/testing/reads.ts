@@ -5,10 +5,10 @@ import type { FakeEvent, FakeLog } from './log.ts';
 import {
   type CallError,
   caughtUp,
-  checkpoint,
   confirmation,
   eventMessage,
   invalidPosition,
+  serverCheckpoint,
   streamDeleted,
   streamName,
   streamNotFound,
@@ -153,7 +153,7 @@ export function* subscription(options: Options, { log, version, heldAfter }: Ser
     }
     next++;
     if (matches(event)) yield eventMessage(true, event);
-    if (processed++ % checkpointInterval === 0) yield checkpoint(event);
+    if (processed++ % checkpointInterval === 0) yield serverCheckpoint(event);
   }
 }
 

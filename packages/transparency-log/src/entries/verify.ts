@@ -131,7 +131,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
   for (const [name, comparison] of comparisons) {
     for (const { problem, position, event } of comparison?.problems() ?? [])
       found.add(problem, event ? await positionOf(event, log) : position);
-    views[name] = { upTo: comparison?.isDamaged ? undefined : comparison?.checkpoint.position };
+    views[name] = { upTo: comparison?.isDamaged ? undefined : comparison?.bookmark.position };
   }
   return {
     size: tree.size,

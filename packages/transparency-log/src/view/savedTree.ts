@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { EventLog, Position } from '@event-sourced/event-log';
-import { openForReading, readCheckpoint } from '@event-sourced/event-log/views';
+import { openForReading, readBookmark } from '@event-sourced/event-log/views';
 import { DamagedFile, isSqliteError } from '@event-sourced/node/files';
 import { EMPTY_TREE, type Tile, type TreeHead } from '@event-sourced/tlog';
 import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
@@ -17,7 +17,7 @@ export class SavedTree implements Disposable {
     using opening = new DisposableStack();
     this.#db = opening.use(openForReading(file, MERKLE_TREE));
     this.#db.exec('BEGIN');
-    const { logId, position } = readCheckpoint(this.#db);
+    const { logId, position } = readBookmark(this.#db);
     this.logId = logId;
     this.position = position;
     this.#tiles = new TreeTiles(this.#db, position);

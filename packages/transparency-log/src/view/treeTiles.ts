@@ -23,7 +23,7 @@ export const MERKLE_TREE: ViewDefinition = {
   name: 'merkleTree',
   title: 'Merkle tree',
   applicationId: 0x50547265, // 'PTre' in ASCII
-  version: 2,
+  version: 3,
   cacheKiB: 2_048, // tiles are appended
   onErasure: 'keep', // a stub has the same entry
   table: 'tiles',
@@ -64,7 +64,7 @@ export class TreeTiles {
     const saved = this.#statements.head.get() as { size: bigint; root: string } | undefined;
     if (saved && (Number(saved.size) !== this.#tree.size || saved.root !== this.#tree.root()))
       damaged('its last tiles do not match the saved root');
-    if ((this.#tree.size === 0) !== (position === START)) damaged('the checkpoint does not match the tiles');
+    if ((this.#tree.size === 0) !== (position === START)) damaged('the bookmark does not match the tiles');
   }
 
   get head(): TreeHead {

@@ -6,8 +6,8 @@ import {
   type Position,
   type RecordedEvent,
 } from '@event-sourced/event-log';
-import type { CheckpointThread } from '@event-sourced/event-log/disk';
-import { View, type ViewCheckpoint } from '@event-sourced/event-log/views';
+import type { WalThread } from '@event-sourced/event-log/disk';
+import { type Bookmark, View } from '@event-sourced/event-log/views';
 import { TILE_WIDTH, type Tile, type TreeHead, toHex } from '@event-sourced/tlog';
 import { eventEntry } from '../digest/eventEntry.ts';
 import { MERKLE_TREE, TreeTiles } from './treeTiles.ts';
@@ -18,8 +18,8 @@ export type LogHead = TreeHead & { logId: string; position: Position };
 /** The Merkle tree over all events of the log, including events that other views skip. */
 export class MerkleTreeView extends View<TreeTiles> {
   /** Opens the tree in a file. @throws Error with a message for the operator */
-  static open(file: string, checkpointer?: CheckpointThread): MerkleTreeView {
-    return new MerkleTreeView(file, MERKLE_TREE, checkpointer);
+  static open(file: string, walThread?: WalThread): MerkleTreeView {
+    return new MerkleTreeView(file, MERKLE_TREE, walThread);
   }
 
   get head(): LogHead {
@@ -75,7 +75,7 @@ export class MerkleTreeView extends View<TreeTiles> {
     return `its last ${last.width} entries do not match the log`;
   }
 
-  protected override load(db: DatabaseSync, { position }: ViewCheckpoint): TreeTiles {
+  protected override load(db: DatabaseSync, { position }: Bookmark): TreeTiles {
     return new TreeTiles(db, position);
   }
 

@@ -106,7 +106,7 @@ test('a tree ahead of its log names an event that the log does not have', () => 
   expect(problemsOf(treeFile(), EVENTS.slice(0, 579))).toEqual([
     {
       position: 5_800n,
-      problem: 'the checkpoint of the view merkleTree names an event that the log does not have',
+      problem: 'the bookmark of the view merkleTree names an event that the log does not have',
     },
     { problem: 'the view merkleTree has hashes that do not follow from the log' },
   ]);

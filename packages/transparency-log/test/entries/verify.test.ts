@@ -316,8 +316,8 @@ describe('a view', () => {
   });
 
   test('that cannot be read is one problem', async () => {
-    const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM checkpoint' });
-    expect(problems).toEqual([{ problem: `cannot read the view ${file}: its checkpoint is malformed` }]);
+    const { file, problems, views } = await verifiedWith(80, { sql: 'DELETE FROM bookmark' });
+    expect(problems).toEqual([{ problem: `cannot read the view ${file}: its bookmark is malformed` }]);
     expect(views).toEqual({ lists: { upTo: undefined } });
   });
 

@@ -171,7 +171,7 @@ describe('the Merkle tree of a log', () => {
     expect(head).toMatchObject({ size: 4, root: await rootOf(logIn(dir), 4) });
   });
 
-  test('is resumed at its checkpoint, and grows with the log', async () => {
+  test('is resumed at its bookmark, and grows with the log', async () => {
     const dir = copy();
     logWith({ dir, events: 300, after: EVENTS });
     const { head, logged } = await follow(dir);
@@ -199,14 +199,14 @@ describe('the Merkle tree of a log', () => {
     await Promise.all(late);
   });
 
-  test('whose commit fails has the root and the tiles of its checkpoint, and then of all events', async () => {
+  test('whose commit fails has the root and the tiles of its bookmark, and then of all events', async () => {
     const dir = copy();
     logWith({ dir, events: 600, after: EVENTS });
     const log = logIn(dir);
     const added = (await everything(log)).slice(EVENTS);
     inTree(
       dir,
-      `CREATE TRIGGER full BEFORE UPDATE ON checkpoint WHEN NEW.position = ${EVENTS + 400}
+      `CREATE TRIGGER full BEFORE UPDATE ON bookmark WHEN NEW.position = ${EVENTS + 400}
        BEGIN SELECT RAISE(ROLLBACK, 'database or disk is full'); END`,
     );
     const view = opened(dir);
@@ -232,8 +232,8 @@ describe('a Merkle tree is rebuilt', () => {
     ['missing', (dir) => rmSync(treeIn(dir))],
     ['truncated', (dir) => truncateSync(treeIn(dir), 20_000)],
     ['of another version', (dir) => inTree(dir, 'PRAGMA user_version = 99')],
-    ['of another log', (dir) => inTree(dir, "UPDATE checkpoint SET log_id = 's1'")],
-    ['ahead of the log', (dir) => inTree(dir, 'UPDATE checkpoint SET position = 9999')],
+    ['of another log', (dir) => inTree(dir, "UPDATE bookmark SET log_id = 's1'")],
+    ['ahead of the log', (dir) => inTree(dir, 'UPDATE bookmark SET position = 9999')],
     ['without its last tile', (dir) => inTree(dir, 'DELETE FROM tiles WHERE level = 0 AND number = 3')],
     ['with an altered last entry', (dir) => inTree(dir, zeroAt(0, 3, 100))],
     ['with an altered hash of level 1', (dir) => inTree(dir, zeroAt(1, 0, 64))],

@@ -4,19 +4,19 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test } from 'vitest';
 import { fileIdentity } from '../../../node/src/files/fileIdentity.ts';
 import { SQLITE } from '../../../node/src/files/sqlite.ts';
-import { CheckpointThread } from '../../src/disk/checkpointThread.ts';
+import { WalThread } from '../../src/disk/walThread.ts';
 
-test('a checkpoint that fails resolves with the error and its SQLite code', async () => {
+test('a WAL checkpoint that fails resolves with the error and its SQLite code', async () => {
   const file = join(tempDir(), 'log.db');
   writeFileSync(file, 'no database');
-  const checkpoints = new CheckpointThread();
-  onTestFinished(() => checkpoints.close());
+  const thread = new WalThread();
+  onTestFinished(() => thread.close());
   const identity = fileIdentity(file);
-  expect(await checkpoints.checkpoint({ file, identity })).toEqual({
+  expect(await thread.walCheckpoint({ file, identity })).toEqual({
     errcode: SQLITE.NOTADB,
     message: 'file is not a database',
   });
-  expect(await checkpoints.checkpoint({ file, identity: 'another' })).toEqual({
+  expect(await thread.walCheckpoint({ file, identity: 'another' })).toEqual({
     errcode: undefined,
     message: `${file} was deleted or replaced`,
   });

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { fileIdentity, truncateWal } from '@event-sourced/node/files';
 import { isThreadFor, serve, Thread } from '@event-sourced/node/threads';
 
-// A checkpoint takes tens of milliseconds and an fsync. One thread runs the checkpoints of all SQLite files of a
+// A WAL checkpoint takes tens of milliseconds and an fsync. One thread runs the WAL checkpoints of all SQLite files of a
 // process, beside their writers. This file has the code of both threads.
 
 /** A SQLite file, and its identity when its writer opened it. */
@@ -16,24 +16,24 @@ type SqliteFailure = Readonly<{ errcode: number | undefined; message: string }>;
 type ScrubbedFile = OpenFile & { isRewritten: boolean };
 
 type Operations = {
-  checkpoint: (file: OpenFile) => SqliteFailure | undefined;
+  walCheckpoint: (file: OpenFile) => SqliteFailure | undefined;
   scrub: (file: ScrubbedFile) => boolean | SqliteFailure;
 };
 
 /** Each round moves what was written during the previous round. */
 const ROUNDS = 3;
 
-/** Moves write-ahead logs into their databases. The thread starts with the first checkpoint. */
-export class CheckpointThread {
+/** Moves write-ahead logs into their databases. The thread starts with the first WAL checkpoint. */
+export class WalThread {
   #thread: Thread<Operations> | undefined;
 
   /**
    * Moves what a writer has committed, except what readers of earlier snapshots still need. Then only the writer can
-   * restart its write-ahead log, by a small passive checkpoint between two transactions. Resolves with the error, if
+   * restart its write-ahead log, by a small passive WAL checkpoint between two transactions. Resolves with the error, if
    * any; if no thread can start, for example without file descriptors, nothing is moved.
    */
-  async checkpoint(file: OpenFile): Promise<SqliteFailure | undefined> {
-    return this.#run((thread) => thread.call('checkpoint', file));
+  async walCheckpoint(file: OpenFile): Promise<SqliteFailure | undefined> {
+    return this.#run((thread) => thread.call('walCheckpoint', file));
   }
 
   /**
@@ -56,7 +56,7 @@ export class CheckpointThread {
     }
   }
 
-  /** Waits for a running checkpoint. */
+  /** Waits for a running WAL checkpoint. */
   async close(): Promise<void> {
     await this.#thread?.close().catch(() => {});
   }
@@ -72,8 +72,8 @@ function open({ file, identity }: OpenFile): DatabaseSync {
   return db;
 }
 
-/** Opens the file for this checkpoint only: its writer must be the last to close it. */
-function checkpoint(file: OpenFile): SqliteFailure | undefined {
+/** Opens the file for this WAL checkpoint only: its writer must be the last to close it. */
+function walCheckpoint(file: OpenFile): SqliteFailure | undefined {
   return withFile(file, (db) => {
     for (let i = 0; i < ROUNDS; i++) db.exec('PRAGMA wal_checkpoint(PASSIVE)');
     return undefined;
@@ -100,4 +100,4 @@ export function scrubFile(db: DatabaseSync, isRewritten: boolean): boolean {
   return truncateWal(db);
 }
 
-if (isThreadFor(import.meta.url)) serve<Operations>({ checkpoint, scrub }, undefined);
+if (isThreadFor(import.meta.url)) serve<Operations>({ walCheckpoint, scrub }, undefined);
