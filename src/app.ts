@@ -62,9 +62,9 @@ export async function buildApp(deps: Dependencies) {
   // The service is ready when every view can be read and the log accepts appends.
   healthRoutes(app, () => {
     const { appendsRefused } = store;
-    const entry = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
+    const error = appendsRefused === undefined ? API_ERRORS.viewBehind : API_ERRORS.storeUnavailable;
     const reasons = [appendsRefused, ...followers.map(({ notReady }) => notReady)];
-    return { entry, reasons: reasons.filter((reason) => reason !== undefined) };
+    return { error, reasons: reasons.filter((reason) => reason !== undefined) };
   });
   await serveOpenapi(app, API, { hasReference: deps.pages });
   if (deps.pages) {

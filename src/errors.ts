@@ -1,6 +1,6 @@
 import { auditErrors } from '@event-sourced/audit';
 import { LogReplaced, StoreUnavailable } from '@event-sourced/event-log';
-import { entry, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
+import { defineError, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
 import { ErasureRefused } from '@event-sourced/transparency-log/erasure';
 import { CannotErase, ErasureNeedsTree } from './erasures.ts';
 import { PlantIdTaken } from './plants/createPlant.ts';
@@ -12,26 +12,26 @@ export const API_ERRORS = {
   ...HTTP_ERRORS,
   ...tokenErrors('plants'),
   ...auditErrors('plant'),
-  plantIdTaken: entry(40003, 'the user has another plant with this ID', {
+  plantIdTaken: defineError(40003, 'the user has another plant with this ID', {
     causes: [PlantIdTaken],
     message: 'You have another plant with this ID. Choose another ID.',
   }),
-  cannotErase: entry(50101, 'the event store cannot overwrite events', {
+  cannotErase: defineError(50101, 'the event store cannot overwrite events', {
     causes: [CannotErase],
     message:
       'The log is in EventStoreDB, from which the service cannot erase; docs/eventstoredb.md has the way of its administrators.',
   }),
-  erasureRefused: entry(50003, 'an event to erase is not the one that the log has signed', {
+  erasureRefused: defineError(50003, 'an event to erase is not the one that the log has signed', {
     causes: [ErasureRefused],
     message:
       'An event of the user is not the one in the Merkle tree, or the tree contradicts the last signed checkpoint. Nothing was erased. The service has logged it for its operators.',
   }),
-  erasureNeedsTree: entry(50102, 'erasing over HTTP requires the Merkle tree', {
+  erasureNeedsTree: defineError(50102, 'erasing over HTTP requires the Merkle tree', {
     causes: [ErasureNeedsTree],
     message: 'With MERKLE_TREE=off, only `bin/plant-store erase` erases, while the service is stopped.',
   }),
   tooManyLists: tooManyInFlight({ kind: 'lists', max: MAX_LISTS_IN_FLIGHT }),
-  storeUnavailable: entry(50301, 'the event store is unavailable; retry', {
+  storeUnavailable: defineError(50301, 'the event store is unavailable; retry', {
     causes: [StoreUnavailable, LogReplaced],
     headers: RETRY,
     message: 'The event store is unavailable. The request may have been stored, and can be repeated safely.',

@@ -213,7 +213,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
 
   /** Waits until a view has the user's writes and the position that the request names; returns the range to read. */
   async function waitForView(view: View, user: string, named: string | undefined, cursor?: string) {
-    await readYourWrites.ready(view, user);
+    await readYourWrites.caughtUp(view, user);
     // An empty view has no log ID yet, but another instance may have returned a position of the store's log.
     const isNamed = (cursor ?? named) !== undefined;
     const logId = view.progress.logId || (isNamed ? await store.logId() : NO_LOG_ID);

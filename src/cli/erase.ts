@@ -60,7 +60,7 @@ export async function eraseCommand(user: string, { yes }: Options, context: Cont
 }
 
 /** The log may have signed nothing. @throws LogContradictsCheckpoint; Error if a file cannot be used, or is of another key */
-async function assertExtendsSigned({ ready }: Follower<MerkleTreeView>, config: Config): Promise<void> {
+async function assertExtendsSigned({ readable }: Follower<MerkleTreeView>, config: Config): Promise<void> {
   const { logKeyFile, dataDir } = config;
   const files = existsSync(logKeyFile)
     ? new CheckpointFiles(loadExistingLogKey(config).verifierKey, dataDir)
@@ -71,7 +71,7 @@ async function assertExtendsSigned({ ready }: Follower<MerkleTreeView>, config: 
       `the log has signed ${other} with another LOG_KEY_FILE or LOG_ORIGIN: use that one, or start the service with the new one; nothing was erased.`,
     );
   const signed = await files?.readSigned();
-  await assertExtends(signed, ready.head, ready.readTile);
+  await assertExtends(signed, readable.head, readable.readTile);
 }
 
 /** Asks on a terminal. @throws Error without one */

@@ -269,7 +269,7 @@ describe('POST /erasures', () => {
       store: { ...store, lastPosition, scrub } as unknown as EventStore,
       followers: [follower as unknown as Follower],
       tree: {
-        tree: { reached: async () => {}, ready: { head: { position: START } } } as never,
+        tree: { reached: async () => {}, readable: { head: { position: START } } } as never,
         assertTreeExtends: async () => {},
       },
       dataDir: tempDir(),

@@ -10,7 +10,7 @@ const LIMITS = { lists: MAX_LISTS_IN_FLIGHT, ...MAX_IN_FLIGHT };
 
 /** The API over a log with a plant of alice, and a fake tree. Every token is the name of an auditor. */
 function serve(view: object, store: Partial<EventStore>, reached = async () => {}) {
-  const tree = { notReady: undefined, view, ready: view, reached };
+  const tree = { notReady: undefined, view, readable: view, reached };
   return appOver(
     { lastPosition: async () => 1n, readStream: async () => [recorded(1n)], ...store },
     {

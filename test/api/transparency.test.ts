@@ -262,7 +262,7 @@ async function overFakeTree(
   };
   const tree = {
     notReady: undefined as string | undefined,
-    ready: view,
+    readable: view,
     view,
     save: () => {},
     reached: given.reached ?? (async () => {}),

@@ -135,7 +135,10 @@ describe('a list that is being sent when the view', () => {
       'loses events by a failed commit',
       (filledView: PlantsByUser) => expect(() => filledView.save()).toThrow('full'),
     ],
-    ['is discarded', (filledView: PlantsByUser) => void filledView.discard('damaged')],
+    [
+      'is discarded',
+      (filledView: PlantsByUser) => expect(() => filledView.discard('damaged')).toThrow('rebuilt'),
+    ],
     ['is reset', (filledView: PlantsByUser) => filledView.reset('log')],
   ])('%s does not end early, and continues once the events are applied again', async (_, lose) => {
     const file = join(tempDir(), 'view.db');

@@ -57,7 +57,7 @@ export async function appOver(
   const forHashing = fakeStore.forHashing ?? store;
   const views = { ...emptyViews(), ...(plantsByUser && { plantsByUser }) };
   const followers = Object.values(views).map(
-    (view) => ({ view, ready: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
+    (view) => ({ view, readable: view, resets: 0, notReady: undefined, reached }) as unknown as Follower,
   );
   const erasures = new Erasures({ store, followers, dataDir: '', now: () => new Date(0), logger: SILENT });
   const app = await buildApp({

@@ -1,7 +1,7 @@
 import { BadPosition, StreamDeleted } from '@event-sourced/event-log';
 import { BadFilter } from '@event-sourced/event-log/replay';
 import { ViewBehind } from '@event-sourced/event-log/views';
-import { entry, HTTP_ERRORS, RETRY } from '@event-sourced/http';
+import { defineError, HTTP_ERRORS, RETRY } from '@event-sourced/http';
 import { LogContradictsTree } from '@event-sourced/transparency-log/entries';
 import {
   CheckpointFileUnusable,
@@ -20,40 +20,40 @@ export function auditErrors(noun: string) {
         return [{ field, message: problem }];
       },
     },
-    badPosition: entry(40005, 'a position is invalid, or belongs to another log', {
+    badPosition: defineError(40005, 'a position is invalid, or belongs to another log', {
       causes: [BadPosition],
       example: 'Log-Position is a position of another log.',
     }),
-    noSuchTile: entry(40401, 'the path is not the path of a tile, or the tree does not have the tile', {
+    noSuchTile: defineError(40401, 'the path is not the path of a tile, or the tree does not have the tile', {
       example: 'Not the path of a tile (https://c2sp.org/tlog-tiles).',
     }),
-    unknownEntity: entry(40402, `the user has no ${noun} with this ID`, {
+    unknownEntity: defineError(40402, `the user has no ${noun} with this ID`, {
       message: `There is no ${noun} with this ID.`,
     }),
-    unknownRecord: entry(40403, 'the log has no record of erased events at this index', {
+    unknownRecord: defineError(40403, 'the log has no record of erased events at this index', {
       message: 'There is no record of erased events at this index.',
     }),
-    eventLost: entry(50002, 'the log no longer has this event', {
+    eventLost: defineError(50002, 'the log no longer has this event', {
       causes: [LogContradictsTree, StreamDeleted],
       message: 'The log no longer has this event. The service has logged it for its operators.',
     }),
-    viewBehind: entry(50302, `the list of ${noun}s or the Merkle tree is not up to date yet; retry`, {
+    viewBehind: defineError(50302, `the list of ${noun}s or the Merkle tree is not up to date yet; retry`, {
       causes: [ViewBehind],
       headers: RETRY,
       example: 'The Merkle tree is being rebuilt; retry.',
     }),
-    logContradictsCheckpoint: entry(50304, 'the log contradicts a checkpoint that it has signed', {
+    logContradictsCheckpoint: defineError(50304, 'the log contradicts a checkpoint that it has signed', {
       causes: [LogContradictsCheckpoint],
       headers: RETRY,
       message:
         'The log contradicts a checkpoint that it has signed, so nothing is signed. The service has logged it for its operators.',
     }),
-    checkpointFileUnusable: entry(50304, 'the checkpoint cannot be saved; retry', {
+    checkpointFileUnusable: defineError(50304, 'the checkpoint cannot be saved; retry', {
       causes: [CheckpointFileUnusable],
       headers: RETRY,
       message: 'The checkpoint cannot be saved, so it is not signed; retry.',
     }),
-    notYetCosigned: entry(50305, 'too few witnesses have cosigned a checkpoint yet; retry', {
+    notYetCosigned: defineError(50305, 'too few witnesses have cosigned a checkpoint yet; retry', {
       causes: [NotYetCosigned],
       headers: RETRY,
       message: 'Too few witnesses have cosigned a checkpoint yet; retry.',

@@ -1,5 +1,5 @@
 import { type Appended, type AppendRequest, NO_STREAM, type Position } from '@event-sourced/event-log';
-import { serve, threadData } from '@event-sourced/node/threads';
+import { finish, serve, threadData } from '@event-sourced/node/threads';
 import {
   NO_STREAM as CLIENT_NO_STREAM,
   ErrorType,
@@ -65,7 +65,8 @@ function start(url: string): (node: string) => void {
   try {
     client = openClient(url);
   } catch (error) {
-    return serve(undefined, (error as Error).message);
+    finish((error as Error).message);
+    return () => {};
   }
   let hasResponded = false;
   const calls = Object.entries(clientOperations(client)).map(([name, operation]) => {
@@ -84,5 +85,5 @@ function start(url: string): (node: string) => void {
     };
     return [name, call];
   });
-  return serve(Object.fromEntries(calls), undefined);
+  return serve(Object.fromEntries(calls));
 }

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { MIMEType } from 'node:util';
 import type { FastifyRequest } from 'fastify';
-import { type ErrorEntry, HTTP_ERRORS, HttpError } from './errors.ts';
+import { type ErrorDefinition, HTTP_ERRORS, HttpError } from './errors.ts';
 import { parseExactJson } from './exactJson.ts';
 import { fieldCount } from './fieldCount.ts';
 
@@ -40,10 +40,10 @@ class Body {
     else this.#request.once(COMPLETE, () => this.read(done));
   }
 
-  #end(entry?: ErrorEntry, message?: string): void {
+  #end(definition?: ErrorDefinition, message?: string): void {
     if (this.#isComplete) return;
     this.#isComplete = true;
-    if (entry) this.#error = new HttpError(entry, message);
+    if (definition) this.#error = new HttpError(definition, message);
     this.#request.emit(COMPLETE);
   }
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { tokenRejection } from './auth.ts';
 import { currentResponse, isInputLeft } from './boundedServer.ts';
-import { type ErrorEntries, errorResponse, HTTP_ERRORS } from './errors.ts';
+import { type ErrorDefinitions, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { invalidTokenLogger } from './invalidTokenLogger.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { InvalidToken } from './tokens/tokenVerifier.ts';
@@ -15,7 +15,7 @@ const LINGER_MS = 1_000;
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 /** The error handler of the server. The request's log line gets an internal error, or the reason of another 5xx. */
-export function errorHandler(errors: ErrorEntries, metrics?: Metrics): ErrorHandler {
+export function errorHandler(errors: ErrorDefinitions, metrics?: Metrics): ErrorHandler {
   const logInvalidToken = invalidTokenLogger();
   return (error, request, reply) => {
     const rejection = tokenRejection(error);

@@ -40,7 +40,7 @@ type ErrorClass = abstract new (...given: never[]) => Error;
 type HeaderValue = string | { format(error: Error): string }['format'];
 
 /** An error response of the API. */
-export type ErrorEntry = Readonly<{
+export type ErrorDefinition = Readonly<{
   /** The status × 100 + a number that identifies the cause. Codes never change. */
   code: number;
   /** When clients get the error. The OpenAPI document adds the code and a full stop. */
@@ -55,12 +55,12 @@ export type ErrorEntry = Readonly<{
   details?: { format(error: Error): readonly FieldError[] }['format'];
   exampleDetails?: readonly FieldError[];
 }>;
-export type ErrorEntries = Readonly<Record<string, ErrorEntry>>;
+export type ErrorDefinitions = Readonly<Record<string, ErrorDefinition>>;
 
-type More = Partial<Omit<ErrorEntry, 'code' | 'description' | 'isExample'>> & { example?: string };
+type More = Partial<Omit<ErrorDefinition, 'code' | 'description' | 'isExample'>> & { example?: string };
 
-/** Creates an entry. Without a message or an example, its message is its description. */
-export function entry(code: number, description: string, more: More = {}): ErrorEntry {
+/** Defines an error. Without a message or an example, its message is its description. */
+export function defineError(code: number, description: string, more: More = {}): ErrorDefinition {
   const { causes = [], headers = {}, example, message = example ?? sentence(description), ...details } = more;
   return { code, description, message, isExample: example !== undefined, causes, headers, ...details };
 }
@@ -73,53 +73,55 @@ export const RETRY = { 'Retry-After': '1' };
 
 /** The errors of HTTP itself (https://fastify.dev/docs/latest/Reference/Errors/ has the codes). */
 export const HTTP_ERRORS = {
-  notJson: entry(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
-  invalidBody: entry(40002, 'the body is invalid; details names the fields and their rules', {
+  notJson: defineError(40001, 'the body is not JSON', { example: 'The body is not UTF-8.' }),
+  invalidBody: defineError(40002, 'the body is invalid; details names the fields and their rules', {
     example: 'name must be a string.',
     exampleDetails: [{ field: 'name', message: 'must be a string' }],
   }),
-  invalidQuery: entry(40004, 'the query is invalid, or has an unknown parameter', {
+  invalidQuery: defineError(40004, 'the query is invalid, or has an unknown parameter', {
     example: 'page is not a parameter; the parameters are limit, after.',
     exampleDetails: [{ field: 'page', message: 'is not a parameter' }],
   }),
-  malformedHttp: entry(40006, 'malformed HTTP'),
-  malformedUrl: entry(40007, 'the URL is malformed', { causes: ['FST_ERR_BAD_URL'] }),
-  notFound: entry(40401, 'not found'),
-  methodNotAllowed: entry(40501, 'the method is not allowed', { example: 'Method not allowed; use GET.' }),
-  notAcceptable: entry(40601, 'the client accepts none of the media types', {
+  malformedHttp: defineError(40006, 'malformed HTTP'),
+  malformedUrl: defineError(40007, 'the URL is malformed', { causes: ['FST_ERR_BAD_URL'] }),
+  notFound: defineError(40401, 'not found'),
+  methodNotAllowed: defineError(40501, 'the method is not allowed', {
+    example: 'Method not allowed; use GET.',
+  }),
+  notAcceptable: defineError(40601, 'the client accepts none of the media types', {
     example: 'The media types are application/x-ndjson and text/event-stream.',
   }),
-  requestTimeout: entry(40801, 'the request was not received in time', {
+  requestTimeout: defineError(40801, 'the request was not received in time', {
     causes: ['ERR_HTTP_REQUEST_TIMEOUT'],
   }),
-  bodyTooLarge: entry(41301, 'the body is larger than 60 KiB'),
-  chunkExtensionsTooLarge: entry(41301, 'the chunk extensions are too large', {
+  bodyTooLarge: defineError(41301, 'the body is larger than 60 KiB'),
+  chunkExtensionsTooLarge: defineError(41301, 'the chunk extensions are too large', {
     causes: ['HPE_CHUNK_EXTENSIONS_OVERFLOW'],
   }),
-  unsupportedMediaType: entry(41501, 'the body is not application/json in UTF-8', {
+  unsupportedMediaType: defineError(41501, 'the body is not application/json in UTF-8', {
     causes: ['FST_ERR_CTP_INVALID_MEDIA_TYPE'],
     message: 'The body must be application/json in UTF-8, without a content encoding.',
   }),
-  expectationFailed: entry(41701, 'the Expect field is not supported', {
+  expectationFailed: defineError(41701, 'the Expect field is not supported', {
     message: 'The only supported Expect is 100-continue.',
   }),
-  headersTooLarge: entry(43101, 'the header fields are too large', { causes: ['HPE_HEADER_OVERFLOW'] }),
-  tooManyInFlight: entry(42901, 'too many responses of the user are in flight; read them, and retry', {
+  headersTooLarge: defineError(43101, 'the header fields are too large', { causes: ['HPE_HEADER_OVERFLOW'] }),
+  tooManyInFlight: defineError(42901, 'too many responses of the user are in flight; read them, and retry', {
     causes: [TooManyInFlight],
     headers: RETRY,
     example: 'You have 8 responses in flight.',
   }),
-  rateLimitExceeded: entry(42902, 'the user sends more requests than the rate limit allows; retry', {
+  rateLimitExceeded: defineError(42902, 'the user sends more requests than the rate limit allows; retry', {
     causes: [RateLimitExceeded],
     headers: { 'Retry-After': ({ retryAfterS }: RateLimitExceeded) => String(retryAfterS) },
     example: 'The limit is 100 requests in 1 s. Wait, and retry.',
   }),
-  internal: entry(50001, 'internal error', { message: 'Internal server error.' }),
-  http11Required: entry(50501, 'the response has no known length, so the request must use HTTP/1.1', {
+  internal: defineError(50001, 'internal error', { message: 'Internal server error.' }),
+  http11Required: defineError(50501, 'the response has no known length, so the request must use HTTP/1.1', {
     message:
       'This response has no known length, and HTTP/1.0 cannot mark its end. Use HTTP/1.1, also in a proxy (nginx: proxy_http_version 1.1;).',
   }),
-  identityProviderUnavailable: entry(50303, 'the identity provider is unavailable; retry', {
+  identityProviderUnavailable: defineError(50303, 'the identity provider is unavailable; retry', {
     causes: [IdentityProviderUnavailable],
     headers: RETRY,
     message: 'The identity provider is unavailable, so the token cannot be verified; retry.',
@@ -127,7 +129,7 @@ export const HTTP_ERRORS = {
 };
 
 /** The error of a route that limits its responses in flight. */
-export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorEntry {
+export function tooManyInFlight(...limits: [Limit, ...Limit[]]): ErrorDefinition {
   const [{ kind, max }] = limits;
   return {
     ...HTTP_ERRORS.tooManyInFlight,
@@ -141,12 +143,12 @@ type Limit = Pick<InFlight, 'kind' | 'max'>;
 export function tokenErrors(realm: string) {
   const challenge = `Bearer realm="${realm}"`;
   return {
-    noToken: entry(40101, 'the bearer token is missing', {
+    noToken: defineError(40101, 'the bearer token is missing', {
       causes: NO_TOKEN_CODES,
       headers: { 'WWW-Authenticate': challenge },
       message: 'This requires a bearer token.',
     }),
-    invalidToken: entry(40102, 'the bearer token is invalid', {
+    invalidToken: defineError(40102, 'the bearer token is invalid', {
       causes: [InvalidToken],
       headers: {
         'WWW-Authenticate': ({ message }) =>
@@ -154,7 +156,7 @@ export function tokenErrors(realm: string) {
       },
       example: 'The token has expired.',
     }),
-    insufficientScope: entry(40301, 'the scope of the token is insufficient', {
+    insufficientScope: defineError(40301, 'the scope of the token is insufficient', {
       causes: [InsufficientScope],
       headers: {
         'WWW-Authenticate': ({ scope }: InsufficientScope) =>
@@ -171,13 +173,13 @@ export class HttpError extends Error {
   readonly headers: Record<string, string>;
   readonly details: readonly FieldError[] | undefined;
   constructor(
-    entry: ErrorEntry,
-    message = entry.message,
+    definition: ErrorDefinition,
+    message = definition.message,
     headers: Record<string, string> = {},
     details?: readonly FieldError[],
   ) {
     super(message);
-    this.code = entry.code;
+    this.code = definition.code;
     this.headers = headers;
     this.details = details;
   }
@@ -185,26 +187,31 @@ export class HttpError extends Error {
 
 type ErrorResponse = { status: number; body: ErrorBody; headers: Record<string, string> };
 
-/** The response to an error, from its entry, the 4xx status that Fastify set, or `fallback`. */
+/** The response to an error, from its definition, the 4xx status that Fastify set, or `fallback`. */
 export function errorResponse(
-  entries: ErrorEntries,
+  definitions: ErrorDefinitions,
   error: unknown,
-  fallback: ErrorEntry = HTTP_ERRORS.internal,
+  fallback: ErrorDefinition = HTTP_ERRORS.internal,
 ): ErrorResponse {
   if (error instanceof HttpError) return toResponse(error.code, error.message, error.headers, error.details);
   const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
-  const entry = Object.values(entries).find(({ causes }) =>
+  const definition = Object.values(definitions).find(({ causes }) =>
     causes.some((cause) => (typeof cause === 'string' ? code === cause : error instanceof cause)),
   );
-  if (!entry && statusCode >= 400 && statusCode < 500)
+  if (!definition && statusCode >= 400 && statusCode < 500)
     return toResponse(statusCode * 100 + 1, 'The request cannot be processed.');
-  if (!entry) return toResponse(fallback.code, fallback.message);
-  const headers = Object.entries(entry.headers).map(([name, value]) => [
+  if (!definition) return toResponse(fallback.code, fallback.message);
+  const headers = Object.entries(definition.headers).map(([name, value]) => [
     name,
     typeof value === 'string' ? value : value(error as Error),
   ]);
-  const message = entry.isExample ? (error as Error).message : entry.message;
-  return toResponse(entry.code, message, Object.fromEntries(headers), entry.details?.(error as Error));
+  const message = definition.isExample ? (error as Error).message : definition.message;
+  return toResponse(
+    definition.code,
+    message,
+    Object.fromEntries(headers),
+    definition.details?.(error as Error),
+  );
 }
 
 function toResponse(

@@ -1,16 +1,16 @@
 import type { FastifyInstance } from 'fastify';
-import type { ErrorEntry } from './errors.ts';
+import type { ErrorDefinition } from './errors.ts';
 
 /** The reasons why the service is not ready, if any, and the error that clients get. */
-type Readiness = { reasons: readonly string[]; entry: ErrorEntry };
+type Readiness = { reasons: readonly string[]; error: ErrorDefinition };
 
 /** `/health/live`: the process responds. `/health/ready`: the service is ready, or the reasons why not. */
 export function healthRoutes(app: FastifyInstance, readiness: () => Readiness): void {
   app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
   app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const { reasons, entry } = readiness();
+    const { reasons, error } = readiness();
     if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
-    return { error: entry.code, message: [...new Set(reasons)].join('; ') };
+    return { error: error.code, message: [...new Set(reasons)].join('; ') };
   });
 }

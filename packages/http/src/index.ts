@@ -1,7 +1,7 @@
 export { apiReference } from './apiReference.ts';
 export { authenticate, requireScope, restrictScope } from './auth.ts';
 export { causeChain } from './errorHandler.ts';
-export { entry, HTTP_ERRORS, HttpError, RETRY, tokenErrors, tooManyInFlight } from './errors.ts';
+export { defineError, HTTP_ERRORS, HttpError, RETRY, tokenErrors, tooManyInFlight } from './errors.ts';
 export { healthRoutes } from './health.ts';
 export { InFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';

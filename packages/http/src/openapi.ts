@@ -3,14 +3,14 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import Negotiator from 'negotiator';
 import { type TSchema, Type } from 'typebox';
 import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
-import { ErrorBody, type ErrorEntry, sentence } from './errors.ts';
+import { ErrorBody, type ErrorDefinition, sentence } from './errors.ts';
 
 // The descriptions of routes in the OpenAPI document.
 
 declare module 'fastify' {
   interface FastifySchema {
     /** The errors of the route, besides the common ones. */
-    errors?: readonly ErrorEntry[];
+    errors?: readonly ErrorDefinition[];
     /** The headers of error responses to authenticated callers. */
     errorHeaders?: Headers;
   }
@@ -47,15 +47,15 @@ type Media = { schema: TSchema; example?: unknown };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
 /** The error responses by status, with `headers` for authenticated callers. */
-function errorResponses(errors: readonly ErrorEntry[], headers: Headers): Record<number, Response> {
+function errorResponses(errors: readonly ErrorDefinition[], headers: Headers): Record<number, Response> {
   const byStatus = Map.groupBy(errors, ({ code }) => Math.floor(code / 100));
   return Object.fromEntries(
     [...byStatus].map(([status, causes]) => [status, errorsResponse(causes, status === 401 ? {} : headers)]),
   );
 }
 
-function errorsResponse(causes: readonly ErrorEntry[], headers: Headers): Response {
-  const [first] = causes as [ErrorEntry];
+function errorsResponse(causes: readonly ErrorDefinition[], headers: Headers): Response {
+  const [first] = causes as [ErrorDefinition];
   const description = [...causes]
     .sort((a, b) => a.code - b.code)
     .map(({ code, description }) => `${description} (${code})`)
@@ -77,7 +77,7 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
   /** The errors that every route can return; the first one of each status is its example. */
-  errors: readonly ErrorEntry[];
+  errors: readonly ErrorDefinition[];
   /** How to get a token. */
   token: string;
 };
@@ -132,7 +132,7 @@ export async function serveOpenapi(
 /** Completes the schema of a route for the document: all errors, common headers, and a token by default. */
 function describeRoute(
   { response = {}, errors = [], errorHeaders = {}, ...schema }: FastifySchema,
-  common: readonly ErrorEntry[],
+  common: readonly ErrorDefinition[],
 ): FastifySchema {
   const all = { ...(response as object), ...errorResponses([...errors, ...common], errorHeaders) };
   const responses = Object.entries<Response>(all).map(([status, response]) => [

@@ -14,7 +14,7 @@ import { parseJsonBody } from './body.ts';
 import { boundedServer } from './boundedServer.ts';
 import { compressResponses } from './compression.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
-import { type ErrorEntries, HTTP_ERRORS, HttpError } from './errors.ts';
+import { type ErrorDefinitions, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { RATE_LIMIT_HEADERS } from './openapi.ts';
@@ -46,7 +46,7 @@ type Options = {
   corsOrigins: readonly string[];
   /** For requests of browsers from other origins: the allowed request headers, and the exposed response headers. */
   corsFields?: { allowed: string[]; exposed: string[] };
-  errors: ErrorEntries;
+  errors: ErrorDefinitions;
   /** Further connections are refused. */
   maxConnections?: number | undefined;
   metrics?: Metrics | undefined;

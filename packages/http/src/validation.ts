@@ -18,7 +18,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const isQuery = httpPart === 'querystring';
   const known = isQuery ? Object.keys((schema as typeof NO_PARAMETERS).properties) : [];
   const existing = known.length > 0 ? `the parameters are ${known.join(', ')}` : 'there are no parameters';
-  const entry = httpPart === 'body' ? HTTP_ERRORS.invalidBody : HTTP_ERRORS.invalidQuery;
+  const definition = httpPart === 'body' ? HTTP_ERRORS.invalidBody : HTTP_ERRORS.invalidQuery;
   return (value: unknown) => {
     const names = isQuery ? Object.keys(value as object) : [];
     const unknown = names.filter((name) => !known.includes(name));
@@ -34,7 +34,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
     const noun = isQuery ? 'An empty name' : 'The body';
     const sentences = details.map(({ field, message }) => `${field || noun} ${message}`);
     if (unknown.length > 0) sentences.push(existing);
-    return { error: new HttpError(entry, `${sentences.join('; ')}.`, {}, details) };
+    return { error: new HttpError(definition, `${sentences.join('; ')}.`, {}, details) };
   };
 };
 

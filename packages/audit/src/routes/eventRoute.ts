@@ -102,7 +102,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
     try {
       await caughtUp(tree, log, TREE_TIMEOUT_MS);
       await checkpoints.assertTreeExtends();
-      return tree.ready.head;
+      return tree.readable.head;
     } catch (error) {
       if (error instanceof StoreUnavailable || error instanceof LogReplaced) throw error;
       return undefined;

@@ -38,7 +38,7 @@ export function receiptRoutes(app: FastifyInstance, options: TreeOptions): void 
 
   async function receiptOf(event: RecordedEvent): Promise<string> {
     await tree.reached(event.position, await log.logId(), REACHED_TIMEOUT_MS);
-    return issueReceipt(event, tree.ready, (index) => checkpoints.covering(index));
+    return issueReceipt(event, tree.readable, (index) => checkpoints.covering(index));
   }
   const response = text(
     'An inclusion proof (C2SP tlog-proof), with the text of the event as extra data.',
@@ -117,7 +117,7 @@ export function receiptRoutes(app: FastifyInstance, options: TreeOptions): void 
       if (!receipts.add(user, reply.raw)) return reply.send();
       await fairQueue.next(user);
       await caughtUp(tree, log);
-      const record = await recordAt(Number(index), tree.ready, log);
+      const record = await recordAt(Number(index), tree.readable, log);
       if (!record) throw new HttpError(errors.unknownRecord);
       return reply
         .type(TEXT)

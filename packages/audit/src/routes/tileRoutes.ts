@@ -92,16 +92,19 @@ export function tileRoutes(app: FastifyInstance, options: TreeOptions): void {
   }
 
   function read({ level, index, width }: TileOrEntries): Uint8Array {
-    if (level !== 'entries') return tree.ready.readTile({ level, index, width });
-    return formatDigestBundle(tree.ready.readEntries(index, width));
+    if (level !== 'entries') return tree.readable.readTile({ level, index, width });
+    return formatDigestBundle(tree.readable.readEntries(index, width));
   }
 
   /** A checkpoint of another instance may include a tile that this instance does not have yet. @throws HttpError */
   async function assertHas({ level, index, width }: TileOrEntries): Promise<void> {
     const tile = { level: level === 'entries' ? 0 : level, index, width };
-    if (tree.ready.has(tile)) return;
+    if (tree.readable.has(tile)) return;
     await caughtUp(tree, log);
-    if (!tree.ready.has(tile))
-      throw new HttpError(errors.noSuchTile, `The tree of ${tree.ready.head.size} events does not have it.`);
+    if (!tree.readable.has(tile))
+      throw new HttpError(
+        errors.noSuchTile,
+        `The tree of ${tree.readable.head.size} events does not have it.`,
+      );
   }
 }

@@ -100,4 +100,4 @@ export function scrubFile(db: DatabaseSync, isRewritten: boolean): boolean {
   return truncateWal(db);
 }
 
-if (isThreadFor(import.meta.url)) serve<Operations>({ walCheckpoint, scrub }, undefined);
+if (isThreadFor(import.meta.url)) serve<Operations>({ walCheckpoint, scrub });

@@ -58,7 +58,7 @@ type Options = {
  */
 export class AppendQueue {
   readonly #options: Options;
-  readonly #thread: Thread<WriterOperations, undefined, CommitReply>;
+  readonly #thread: Thread<WriterOperations, void, CommitReply>;
   /** Not yet handed to the writer thread. */
   #waiting: Append[] = [];
   /** Handed to the writer thread, not yet resolved or rejected, in order. */

@@ -191,32 +191,29 @@ db.exec('PRAGMA cache_size = -16384'); // KiB: the index pages that most commits
 const writer = new LogWriter(db, file);
 let waiting: AppendBatch[] = [];
 
-const sendEvent = serve<WriterOperations, undefined, CommitReply>(
-  {
-    commit(batch) {
-      // Batches that arrive in the same turn share a transaction.
-      if (waiting.push(batch) === 1) setImmediate(commitWaiting);
-    },
-    erase(erasure) {
-      commitWaiting(); // replies are in the order of the requests
-      send(writer.erase(erasure));
-    },
-    scrub() {
-      try {
-        return writer.scrub();
-      } catch (error) {
-        send(endingReplies(error));
-        throw error;
-      }
-    },
-    walCheckpoint: () => send(writer.walCheckpoint('PASSIVE')),
-    close() {
-      commitWaiting();
-      send(writer.close());
-    },
+const sendEvent = serve<WriterOperations, void, CommitReply>({
+  commit(batch) {
+    // Batches that arrive in the same turn share a transaction.
+    if (waiting.push(batch) === 1) setImmediate(commitWaiting);
   },
-  undefined,
-);
+  erase(erasure) {
+    commitWaiting(); // replies are in the order of the requests
+    send(writer.erase(erasure));
+  },
+  scrub() {
+    try {
+      return writer.scrub();
+    } catch (error) {
+      send(endingReplies(error));
+      throw error;
+    }
+  },
+  walCheckpoint: () => send(writer.walCheckpoint('PASSIVE')),
+  close() {
+    commitWaiting();
+    send(writer.close());
+  },
+});
 setInterval(() => send(writer.checkFiles()), FILE_CHECK_INTERVAL_MS).unref();
 
 function commitWaiting(): void {

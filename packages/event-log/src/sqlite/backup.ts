@@ -1,7 +1,7 @@
 import { existsSync, lstatSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { fileIdentity, fsyncPath, openReadOnly } from '@event-sourced/node/files';
-import { isThreadFor, serve, Thread, threadData } from '@event-sourced/node/threads';
+import { finish, isThreadFor, Thread, threadData } from '@event-sourced/node/threads';
 import { unlessAborted } from '@event-sourced/node/time';
 import { readHeader } from '../disk/header.ts';
 import { isStub } from '../erasure/erasure.ts';
@@ -65,4 +65,4 @@ async function assertEarlier(file: string, log: Backup['log']): Promise<void> {
   if (last && !isInLog) throw new Error('a new backup would lack its last event');
 }
 
-if (isThreadFor(import.meta.url)) serve(undefined, copy(threadData()));
+if (isThreadFor(import.meta.url)) finish(copy(threadData()));

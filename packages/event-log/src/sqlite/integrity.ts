@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { openReadOnly } from '@event-sourced/node/files';
-import { isThreadFor, serve, Thread, threadData } from '@event-sourced/node/threads';
+import { finish, isThreadFor, Thread, threadData } from '@event-sourced/node/threads';
 import { unlessAborted } from '@event-sourced/node/time';
 import type { Position, Problem } from '../eventStore.ts';
 import { findings, SCHEMA } from './file.ts';
@@ -94,4 +94,4 @@ function objectsIn(db: DatabaseSync): Map<string, SchemaObject> {
   );
 }
 
-if (isThreadFor(import.meta.url)) serve(undefined, check(threadData()));
+if (isThreadFor(import.meta.url)) finish(check(threadData()));

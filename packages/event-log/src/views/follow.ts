@@ -95,7 +95,7 @@ export class Follower<V extends View = View> {
   }
 
   /** The readable view. @throws ViewBehind */
-  get ready(): V {
+  get readable(): V {
     if (this.notReady === undefined) return this.view;
     throw new ViewBehind(this.#notUpToDate, { cause: new Error(this.notReady) });
   }

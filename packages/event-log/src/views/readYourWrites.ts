@@ -26,7 +26,7 @@ export class ReadYourWrites {
   }
 
   /** Resolves once a view has caught up with the log to which the user has written here. @throws ViewBehind */
-  async ready(view: View, user: string): Promise<void> {
+  async caughtUp(view: View, user: string): Promise<void> {
     const { follower, last } = this.#lookUp(view, user);
     const isOther = last !== undefined && last.logId !== view.progress.logId;
     if (isOther || follower.notReady !== undefined)
@@ -41,7 +41,7 @@ export class ReadYourWrites {
     const { follower, last } = this.#lookUp(view, user);
     const acknowledged = last?.position ?? START;
     await follower.reached(named > acknowledged ? named : acknowledged, logId, REACHED_TIMEOUT_MS);
-    return follower.ready.progress.position; // it may have lost events meanwhile
+    return follower.readable.progress.position; // it may have lost events meanwhile
   }
 
   #lookUp(view: View, user: string): { follower: Follower; last: Acknowledged | undefined } {

@@ -58,7 +58,7 @@ export abstract class View<State = unknown> {
     try {
       return run(this.#file.state);
     } catch (error) {
-      if (isDamage(error)) throw this.discard((error as Error).message, error);
+      if (isDamage(error)) this.discard((error as Error).message, error);
       if (isSqliteError(error)) this.#rollback();
       throw error;
     }
@@ -81,7 +81,7 @@ export abstract class View<State = unknown> {
   /** Removes what follows from the events at these positions. @throws ViewBehind if the view must be rebuilt */
   erase(positions: readonly Position[]): void {
     if (positions.length === 0) return;
-    if (this.definition.onErasure === undefined) throw this.discard('events were erased');
+    if (this.definition.onErasure === undefined) this.discard('events were erased');
     this.use((state) => {
       this.#file.begin();
       this.#file.erase(positions);
@@ -123,14 +123,14 @@ export abstract class View<State = unknown> {
     this.save();
   }
 
-  /** Removes the file for this reason. Then the view must be reset and rebuilt. */
-  discard(reason: string, cause: unknown = new Error(reason)): ViewBehind {
+  /** Removes the file for this reason. Then the view must be reset and rebuilt. @throws ViewBehind, always */
+  discard(reason: string, cause: unknown = new Error(reason)): never {
     try {
       this.#replace(reason);
     } finally {
       this.onLost();
     }
-    return new ViewBehind(`The ${this.title} is being rebuilt; retry.`, { cause });
+    throw new ViewBehind(`The ${this.title} is being rebuilt; retry.`, { cause });
   }
 
   /** Saves the view and closes its file. */
@@ -155,7 +155,7 @@ export abstract class View<State = unknown> {
     try {
       this.#file.rollback();
     } catch (error) {
-      throw this.discard((error as Error).message, error);
+      this.discard((error as Error).message, error);
     }
     this.progress = this.#file.bookmark;
     this.onLost();

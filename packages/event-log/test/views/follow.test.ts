@@ -163,7 +163,7 @@ describe('a view whose commit fails', () => {
     const reads = new ReadYourWrites([follower]);
     expect(() => view.save()).toThrow('full');
     expect(view.progress.position).toBe(1n);
-    expect(() => follower.ready).toThrow(ViewBehind);
+    expect(() => follower.readable).toThrow(ViewBehind);
     expect(await reads.upTo(view, 'bob', await store.logId(), START)).toBe(2n);
     expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
   });
@@ -198,7 +198,7 @@ test('a view whose file is locked by another process catches up once the file ca
   other.exec('BEGIN IMMEDIATE');
   const position = await add(store, 'alice', 2, 'Moss');
   await expect.poll(() => follower.failures).toBeGreaterThan(0);
-  expect(() => follower.ready).toThrow(ViewBehind);
+  expect(() => follower.readable).toThrow(ViewBehind);
   other.exec('ROLLBACK');
   await follower.reached(position);
   expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);

@@ -7,7 +7,7 @@ import type { View } from '../../src/views/view.ts';
 function follower(name: string, waited: string[]) {
   const view = { name, progress: { logId: 'log', position: 5n, eventId: 'event-5' } } as View;
   const reached: Follower['reached'] = async (position) => void waited.push(`${name} ${position}`);
-  return { view, ready: view, resets: 0, notReady: undefined as string | undefined, reached };
+  return { view, readable: view, resets: 0, notReady: undefined as string | undefined, reached };
 }
 
 function twoViews({ maxUsers = 100 } = {}) {
@@ -28,10 +28,10 @@ test('a read of any view waits for the write acknowledged to its user, by its ow
 test('a read of another user does not wait for it', async () => {
   const { one, reads, waited } = twoViews();
   reads.acknowledge('alice', 'other log', 7n);
-  await reads.ready(one.view, 'bob');
+  await reads.caughtUp(one.view, 'bob');
   await reads.upTo(one.view, 'bob', 'log', 0n);
   expect(waited).toEqual(['one 0']);
-  await reads.ready(one.view, 'alice');
+  await reads.caughtUp(one.view, 'alice');
   expect(waited).toEqual(['one 0', 'one 0']);
 });
 
@@ -71,8 +71,8 @@ test('an acknowledged write does not count for a view that has been reset since'
 test('a view can be read while another view cannot', async () => {
   const { one, other, reads, waited } = twoViews();
   other.notReady = 'other has halted';
-  await reads.ready(one.view, 'alice');
+  await reads.caughtUp(one.view, 'alice');
   expect(waited).toEqual([]);
-  await reads.ready(other.view, 'alice');
+  await reads.caughtUp(other.view, 'alice');
   expect(waited).toEqual(['other 0']);
 });

@@ -1,1 +1,1 @@
-export { isThreadFor, moduleBeside, serve, Thread, threadData } from './thread.ts';
+export { finish, isThreadFor, moduleBeside, serve, Thread, threadData } from './thread.ts';

@@ -29,9 +29,9 @@ type ThreadOptions<Event> = {
 
 type Pending = { resolve: (value: never) => void; reject: (error: unknown) => void };
 
-/** A thread that runs a module. The module calls `serve`. */
+/** A thread that runs a module. The module calls `serve`, or `finish` with its only result. */
 export class Thread<O extends Operations, Started = void, Event = never> {
-  /** Resolves with the value that the module passed to `serve`; rejects with the error if the thread ended first. */
+  /** Resolves with the value that the module passed to `serve` or `finish`; rejects with the error if the thread ended first. */
   readonly started: Promise<Started>;
   readonly worker: Worker;
   readonly #exited: Promise<Error | undefined>;
@@ -130,13 +130,18 @@ export function isThreadFor(importMetaUrl: string): boolean {
 /** The data of this thread. */
 export const threadData = <T>(): T => (workerData as { data: T }).data;
 
+/** Sends the only result of this thread, which serves no calls: it ends when its event loop is empty. */
+export function finish(result: unknown): void {
+  parentPort?.postMessage([{ started: result }] satisfies Packet[]);
+}
+
 /**
- * Serves calls on this thread; returns a function that sends events. Without operations, the thread ends when its event
- * loop is empty. The operation `close` completes open work before the thread ends.
+ * Serves calls on this thread; returns a function that sends events. The operation `close` completes open work before the
+ * thread ends.
  */
 export function serve<O extends Operations, Started = void, Event = never>(
-  operations: (O & { close?: () => unknown }) | undefined,
-  started: Started,
+  operations: O & { close?: () => unknown },
+  started?: Started,
 ): (event: Event) => void {
   const port = parentPort as NonNullable<typeof parentPort>;
   let packets: Packet[] = [{ started }];
@@ -151,9 +156,7 @@ export function serve<O extends Operations, Started = void, Event = never>(
   };
   const run = async ([id, operation, argument]: Call): Promise<void> => {
     try {
-      const value = await (operations?.[operation] as ((argument: unknown) => unknown) | undefined)?.(
-        argument,
-      );
+      const value = await (operations[operation] as ((argument: unknown) => unknown) | undefined)?.(argument);
       if (id !== NO_REPLY) reply({ id, value });
     } catch (error) {
       if (id === NO_REPLY) throw error;
@@ -164,7 +167,7 @@ export function serve<O extends Operations, Started = void, Event = never>(
     port.close();
   };
   send();
-  if (operations) port.on('message', (calls: Call[]) => calls.forEach(run));
+  port.on('message', (calls: Call[]) => calls.forEach(run));
   return (event) => {
     packets.push({ event });
     send();

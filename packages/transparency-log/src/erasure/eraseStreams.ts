@@ -23,7 +23,7 @@ type Options = {
   streams: { start: string; has: (stream: string) => boolean };
   /** The prefix of the streams of stubs and records, without a slash: one that subscriptions deliver. */
   prefix: string;
-  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached'>;
+  tree: Pick<Follower<MerkleTreeView>, 'readable' | 'reached'>;
   /** Resolves if the tree extends the last signed checkpoint. */
   assertTreeExtends: () => Promise<void>;
   now: () => Date;
@@ -42,7 +42,7 @@ export type Erased = { events: number; records: number[] };
 export async function eraseStreams(store: ErasableStore, options: Options): Promise<Erased> {
   const { streams, prefix, tree, now } = options;
   await caughtUp(tree, store);
-  const end = tree.ready.head.position;
+  const end = tree.readable.head.position;
   const stubs: Stub[] = [];
   const erased: number[] = [];
   for await (const { events } of readToEnd(store.forHashing, {
@@ -55,7 +55,7 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
       const index = store.indexOf(position);
       const digest = digestOf(event);
       // An index beyond the tree: events before it are missing.
-      if (index >= tree.ready.head.size || tree.ready.entryAt(index) !== entryOf(digest))
+      if (index >= tree.readable.head.size || tree.readable.entryAt(index) !== entryOf(digest))
         throw refused(position, 'is not the one in the Merkle tree');
       if (type === EVENTS_ERASED) throw refused(position, 'is a record of erased events');
       stubs.push({ position, ...stubOf(digest, prefix) });

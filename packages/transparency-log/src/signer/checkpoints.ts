@@ -34,7 +34,7 @@ export type CheckpointObserver = WitnessObserver & {
 };
 
 type Dependencies = {
-  tree: Pick<Follower<MerkleTreeView>, 'ready' | 'reached' | 'save' | 'view'>;
+  tree: Pick<Follower<MerkleTreeView>, 'readable' | 'reached' | 'save' | 'view'>;
   logKey: LogKey;
   /** The directory of the last checkpoint. Another process must not sign there. */
   dataDir: string;
@@ -68,7 +68,7 @@ export class Checkpoints {
     this.#files = new CheckpointFiles(logKey.verifierKey, dataDir);
     this.#running = this.#run();
     const prove = async (from: number, to: number) =>
-      tree.ready.head.size < to ? undefined : consistencyProofFromTiles(from, to, tree.ready.readTile);
+      tree.readable.head.size < to ? undefined : consistencyProofFromTiles(from, to, tree.readable.readTile);
     const newest = () => (this.#refusal instanceof LogContradictsCheckpoint ? undefined : this.#signed);
     this.#cosigning =
       witnesses && new Cosigning({ ...deps, policy: witnesses, files: this.#files, newest, prove });
@@ -117,8 +117,8 @@ export class Checkpoints {
 
   /** Resolves if the tree extends the last signed checkpoint. @throws LogContradictsCheckpoint, CheckpointFileUnusable, ViewBehind */
   async assertTreeExtends(): Promise<void> {
-    const { ready } = this.#deps.tree;
-    await assertExtends(this.#signed ?? (await this.#files.readSigned()), ready.head, ready.readTile);
+    const { readable } = this.#deps.tree;
+    await assertExtends(this.#signed ?? (await this.#files.readSigned()), readable.head, readable.readTile);
   }
 
   #withCosignatures(checkpoint: Checkpoint): Checkpoint {
@@ -146,7 +146,7 @@ export class Checkpoints {
   async #publish(): Promise<void> {
     const { tree, logKey } = this.#deps;
     this.#signed ??= await this.#files.readSigned();
-    const { size, root } = tree.ready.head;
+    const { size, root } = tree.readable.head;
     await this.#assertExtends({ size, root });
     if (size === this.#signed?.size) return;
     tree.save(); // a proof from the file has this checkpoint
@@ -161,13 +161,13 @@ export class Checkpoints {
   async #assertExtends(head: TreeHead): Promise<void> {
     const { tree } = this.#deps;
     try {
-      await assertExtends(this.#signed, head, tree.ready.readTile);
+      await assertExtends(this.#signed, head, tree.readable.readTile);
       this.#wasRebuilt = false;
     } catch (error) {
       const hasOtherRoot = error instanceof LogContradictsCheckpoint && error.head.size >= error.signed.size;
       if (!hasOtherRoot || this.#wasRebuilt) throw error;
       this.#wasRebuilt = true;
-      throw tree.view.discard(error.message);
+      tree.view.discard(error.message);
     }
   }
 

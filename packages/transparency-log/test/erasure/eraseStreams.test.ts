@@ -38,7 +38,7 @@ async function logOf(...users: string[]) {
     view: () => tree.view,
     /** As a damaged tile does: the follower builds the tree again, while requests go on. */
     rebuildNow: async () => {
-      tree.view.discard('damaged');
+      expect(() => tree.view.discard('damaged')).toThrow('rebuilt');
       await tree.follower.reached(await store.lastPosition());
     },
     /** Removes the tree, and builds it again. */

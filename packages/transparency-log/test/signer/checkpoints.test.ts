@@ -36,14 +36,14 @@ async function checkpointsIn(text: string | undefined, { dir = tempDir(), key = 
   const view = {
     discard(reason: string) {
       discarded.push(reason);
-      return new ViewBehind('The tree is being rebuilt; retry.');
+      throw new ViewBehind('The tree is being rebuilt; retry.');
     },
   };
   const follower = {
     get notReady() {
       return tree ? undefined : 'catching up';
     },
-    get ready() {
+    get readable() {
       if (tree) return tree;
       throw new ViewBehind('The tree is not up to date yet; retry.');
     },

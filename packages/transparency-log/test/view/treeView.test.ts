@@ -95,7 +95,7 @@ describe('the Merkle tree of a log', () => {
 
   test('has the root of the log, and tiles for it and for every smaller tree', async () => {
     const { view, follower } = followTree(copy());
-    expect(() => follower.ready).toThrow(ViewBehind);
+    expect(() => follower.readable).toThrow(ViewBehind);
     await follower.reached(0n);
     expect(view.head).toEqual({ logId: await logIn(original.dir).logId(), ...complete() });
     expect(await wrongSizes(view)).toEqual([]);
@@ -298,7 +298,7 @@ describe('a Merkle tree is rebuilt', () => {
     const { root } = view.head;
     inTree(dir, zeroAt(0, 200, 64));
     expect(read).toThrow(ViewBehind);
-    expect(() => follower.ready).toThrow(ViewBehind);
+    expect(() => follower.readable).toThrow(ViewBehind);
     await follower.reached(257n * 256n);
     expect(tileRoot(read())).toBe(tileHashes(view.readTile({ level: 1, index: 0, width: 256 }))[200]);
     expect(view.head.root).toBe(root);
