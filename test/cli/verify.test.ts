@@ -273,7 +273,7 @@ describe('verify finds', () => {
       },
       (dir: string) => {
         alterLog(dir, REMOVE);
-        rmSync(join(dir, 'view.db'));
+        for (const { file, isAwaited } of Object.values(VIEWS)) if (isAwaited) rmSync(file(dir));
       },
     ]) {
       const DATA_DIR = used.copy();
