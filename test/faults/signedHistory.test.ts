@@ -82,6 +82,8 @@ test.each<[what: string, change: typeof rewrite, names: string[]]>([
   const size = names.length;
   const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
   const { get, request } = auditor(service);
+  // Until the tree has read the log, the last checkpoint is served.
+  await expect.poll(async () => (await get('/checkpoint')).status).toBe(503);
   const message = await refusedWith(50304, await get('/checkpoint'));
   expect(message).toMatch(/^The log contradicts a checkpoint that it has signed/);
   await refusedWith(50304, await get('/proofs/plants?id=1&user=alice'));
