@@ -213,7 +213,8 @@ describe('POST /erasures', () => {
 
   test('removes drafts of processes that were killed', async () => {
     const dir = tempDir();
-    const service = await startServiceWithTree({ DATA_DIR: dir });
+    const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
+    await vi.waitFor(async () => expect(await unscrubbedOf(service)).toBe('0'), 300_000); // of the start
     await plantsOf(service, 'alice', 1);
     for (const draft of ['verify-aBc123', `copy.db.${crypto.randomUUID()}.partial`]) {
       await mkdir(join(dir, draft));
