@@ -119,7 +119,7 @@ export class Erasures {
   async #step(): Promise<boolean> {
     const { store, followers, dataDir } = this.#deps;
     const views = followers.map((follower) => this.#scrubView(follower));
-    const steps = [store.scrub?.() ?? true, ...views];
+    const steps = [canErase(store) ? store.scrub() : true, ...views];
     await Promise.allSettled(steps); // only one step of a file runs at a time
     const isDone = (await Promise.all(steps)).every((it) => it);
     return isDone && removeDrafts(dataDir);

@@ -71,12 +71,6 @@ export type EventLog = {
   /** Reports that the log has reached this position; a node without it may be stale. */
   hadPosition?(position: Position): void;
 
-  /** The index of the event at a position, from 0. Missing if the store would have to count the events. */
-  indexOf?(position: Position): number;
-
-  /** The position of the event at an index, from 0, if the log has it. Missing like `indexOf`. */
-  positionOf?(index: number): Position;
-
   /** The event at exactly this position; undefined if there is none. */
   readEvent(position: Position): Promise<RecordedEvent | undefined>;
 
@@ -130,29 +124,37 @@ export type EventStore = EventLog & {
    * event; TypeError: the stream has no name in well-formed Unicode, the event has no UUID or no type, or is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
-
-  /**
-   * Replaces events with stubs and appends the first events of new streams, all durably or nothing. Resolves with the
-   * positions of the appended events. Missing if the store cannot overwrite events.
-   * @throws StoreUnavailable, also if a position has no event or a stub
-   */
-  erase?(
-    stubs: readonly Stub[],
-    records: readonly { stream: string; event: NewEvent }[],
-  ): Promise<Position[]>;
-
-  /**
-   * A step of removing the bytes of erased events from the files. False if another step must follow: a reader may need old
-   * pages. Call it at every start, too. @throws Error, such as of a full disk
-   */
-  scrub?(): Promise<boolean>;
 };
 
-/** A store that can erase. */
-export type ErasableStore = EventStore &
-  Required<Pick<EventStore, 'erase' | 'scrub' | 'indexOf' | 'positionOf'>>;
+/** A log that knows the index of each event, from 0, without counting. */
+export type IndexedLog = EventLog & {
+  indexOf(position: Position): number;
+  /** The position of the event at an index, if the log has it. */
+  positionOf(index: number): Position;
+};
 
-export const canErase = (store: EventStore): store is ErasableStore => store.erase !== undefined;
+export const hasIndices = (log: EventLog): log is IndexedLog => 'indexOf' in log;
+
+/** A store that can overwrite events. */
+export type ErasableStore = EventStore &
+  IndexedLog & {
+    /**
+     * Replaces events with stubs and appends the first events of new streams, all durably or nothing. Resolves with the
+     * positions of the appended events. @throws StoreUnavailable, also if a position has no event or a stub
+     */
+    erase(
+      stubs: readonly Stub[],
+      records: readonly { stream: string; event: NewEvent }[],
+    ): Promise<Position[]>;
+
+    /**
+     * A step of removing the bytes of erased events from the files. False if another step must follow: a reader may need
+     * old pages. Call it at every start, too. @throws Error, such as of a full disk
+     */
+    scrub(): Promise<boolean>;
+  };
+
+export const canErase = (store: EventStore): store is ErasableStore => 'erase' in store;
 
 /** Observes an event store, for metrics. Its methods must not throw. */
 export type StoreObserver = {

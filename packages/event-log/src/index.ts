@@ -10,6 +10,8 @@ export {
   type EventLog,
   type EventStore,
   type ForwardRange,
+  hasIndices,
+  type IndexedLog,
   InvalidEvent,
   LogDamaged,
   LogReplaced,

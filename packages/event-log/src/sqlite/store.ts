@@ -3,8 +3,8 @@ import { unlessAborted } from '@event-sourced/node/time';
 import { appendRequest } from '../appendRequest.ts';
 import { WalThread } from '../disk/walThread.ts';
 import {
-  type EventLog,
-  type EventStore,
+  type ErasableStore,
+  type IndexedLog,
   LogDamaged,
   NO_STREAM,
   type Position,
@@ -39,7 +39,7 @@ type Options = {
  * The embedded log: one SQLite table, as in message-db. A writer thread commits the appends. This thread reads on its
  * own connection, which never waits for a commit. @throws UnusableLog
  */
-export async function openSqliteStore(options: Options): Promise<EventStore> {
+export async function openSqliteStore(options: Options): Promise<ErasableStore> {
   try {
     return await open(options);
   } catch (error) {
@@ -48,7 +48,7 @@ export async function openSqliteStore(options: Options): Promise<EventStore> {
   }
 }
 
-async function open(options: Options): Promise<EventStore> {
+async function open(options: Options): Promise<ErasableStore> {
   const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
   if (fileSize(file) === 0) options.onEmpty?.(false);
   using opened = new DisposableStack();
@@ -98,7 +98,7 @@ async function open(options: Options): Promise<EventStore> {
     }
   }
 
-  const openLog = (reads: ReturnType<typeof prepareReads>): EventLog => ({
+  const openLog = (reads: ReturnType<typeof prepareReads>): IndexedLog => ({
     ...reads,
     async lastPosition() {
       if (!db.isOpen) throw new StoreUnavailable('the log is closed');

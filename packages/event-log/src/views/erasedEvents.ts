@@ -1,5 +1,5 @@
 import { isStub, parseRecord } from '../erasure/erasure.ts';
-import type { EventLog, Position, RecordedEvent } from '../eventStore.ts';
+import { type EventLog, hasIndices, type Position, type RecordedEvent } from '../eventStore.ts';
 
 const BATCH_SIZE = 250;
 
@@ -11,11 +11,10 @@ export async function* stubsNamedBy(
   { data, position }: RecordedEvent,
   log: EventLog,
 ): AsyncGenerator<Position[]> {
-  const { positionOf } = log;
-  if (!positionOf) return;
+  if (!hasIndices(log)) return;
   const named = parseRecord(data) ?? [];
   for (let i = 0; i < named.length; i += BATCH_SIZE) {
-    const positions = named.slice(i, i + BATCH_SIZE).map(positionOf);
+    const positions = named.slice(i, i + BATCH_SIZE).map(log.positionOf);
     const found = await Promise.all(positions.map((at) => log.readEvent(at)));
     yield positions.filter((at, j) => at < position && found[j] && isStub(found[j]));
   }

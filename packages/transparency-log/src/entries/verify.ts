@@ -2,7 +2,14 @@ import { hash } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type EventLog, type Position, type RecordedEvent, readToEnd, START } from '@event-sourced/event-log';
+import {
+  type EventLog,
+  hasIndices,
+  type Position,
+  type RecordedEvent,
+  readToEnd,
+  START,
+} from '@event-sourced/event-log';
 import { lockDraft } from '@event-sourced/event-log/disk';
 import { EVENTS_ERASED } from '@event-sourced/event-log/erasure';
 import {
@@ -123,7 +130,7 @@ export async function verifyLog(options: Options): Promise<Verification> {
   }
   await confirmErased(erasures, options);
   for (const { index, problem } of erasures.problems())
-    found.add(`${problem}, index ${index}`, log.positionOf?.(index));
+    found.add(`${problem}, index ${index}`, hasIndices(log) ? log.positionOf(index) : undefined);
   signal.throwIfAborted();
   if (expect && expect.size > tree.size)
     found.add(`the log has ${tree.size} events, fewer than the expected ${expect.size}`);
@@ -167,7 +174,7 @@ function coveredBy(event: RecordedEvent) {
 
 /** Reads again what was read as an event and is named as erased: it may have been erased meanwhile. */
 async function confirmErased(erasures: ErasureRules, { log, views }: Options): Promise<void> {
-  if (erasures.unconfirmed.size === 0 || !log.positionOf) return;
+  if (erasures.unconfirmed.size === 0 || !hasIndices(log)) return;
   using tree = openSaved(views?.find(({ name }) => name === MERKLE_TREE.name)?.file);
   for (const index of erasures.unconfirmed.keys()) {
     const event = await log.readEvent(log.positionOf(index));
