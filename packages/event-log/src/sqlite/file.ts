@@ -92,7 +92,7 @@ export function recover(file: string): void {
  * Makes the write-ahead log of a crashed process durable, before SQLite treats it as committed. It may not be on disk,
  * and the system does not retry a failed fsync: so the same bytes are written again and synced.
  */
-function recoverWal(file: string): void {
+export function recoverWal(file: string): void {
   const fd = openSync(`${file}-wal`, 'r+');
   try {
     const bytes = Buffer.alloc(1024 * 1024);
