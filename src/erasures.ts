@@ -1,4 +1,4 @@
-import { canErase, type EventStore, type Logger } from '@event-sourced/event-log';
+import { canErase, type EventStore, type Logger, type Position } from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import type { Follower } from '@event-sourced/event-log/views';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/node/time';
@@ -118,7 +118,8 @@ export class Erasures {
   /** Drafts that are still in use may be of processes that began before an erasure. */
   async #step(): Promise<boolean> {
     const { store, followers, dataDir } = this.#deps;
-    const views = followers.map((follower) => this.#scrubView(follower));
+    const end = store.lastPosition();
+    const views = followers.map((follower) => this.#scrubView(follower, end));
     const steps = [canErase(store) ? store.scrub() : true, ...views];
     await Promise.allSettled(steps); // only one step of a file runs at a time
     const isDone = (await Promise.all(steps)).every((it) => it);
@@ -126,8 +127,7 @@ export class Erasures {
   }
 
   /** Waits until the view has applied every erasure. */
-  async #scrubView(follower: Follower): Promise<boolean> {
-    const end = this.#deps.store.lastPosition();
+  async #scrubView(follower: Follower, end: Promise<Position>): Promise<boolean> {
     const reaching = end.then((position) => follower.reached(position)).then(() => true);
     const isReached = await unlessAborted(reaching, this.#closing.signal).catch(() => false);
     return isReached ? follower.scrub() : follower.isHalted;
