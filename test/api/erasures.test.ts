@@ -281,7 +281,7 @@ describe('POST /erasures', () => {
     const all = Promise.allSettled(erased.map(({ scrubbed }) => scrubbed));
     let isSettled = false;
     all.finally(() => (isSettled = true));
-    await vi.waitFor(() => expect(scrub).toHaveBeenCalledOnce());
+    await vi.waitFor(() => expect(scrub).toHaveBeenCalledOnce(), 300_000);
     for (let i = 0; i < 10; i++) await nextTurn();
     expect(isSettled).toBe(false);
     scrubbing.resolve(true);
