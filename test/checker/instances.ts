@@ -45,7 +45,7 @@ export async function startInstances(count: number, env: Record<string, string>)
   return {
     instances,
     vkey,
-    /** Resolves when every instance responds to each kind of read, and has published a checkpoint of so many events. */
+    /** Resolves when every instance responds to each kind of read, and has published a checkpoint of `size` events. */
     async upToDate(size: number): Promise<void> {
       for (const { number, request } of instances) {
         const read = (path: string) => request('reader', path, { scope: 'audit' });

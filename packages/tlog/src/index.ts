@@ -43,10 +43,8 @@ export {
 } from './notes/proof.ts';
 export { NotInTree, proveConsistency, proveInclusion } from './notes/prove.ts';
 export {
-  formatSignature,
   formatVerifierKey,
   isKeyName,
-  isNoteText,
   KEY_NAME_RULE,
   MAX_NOTE_BYTES,
   parseLogKey,

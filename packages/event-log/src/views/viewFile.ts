@@ -308,6 +308,6 @@ export function openForReading(file: string, definition: ViewDefinition): Databa
   return db;
 }
 
-export function removeViewFile(file: string): void {
+function removeViewFile(file: string): void {
   for (const part of [file, `${file}-wal`, `${file}-shm`]) rmSync(part, { force: true });
 }

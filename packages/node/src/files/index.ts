@@ -2,7 +2,6 @@ export { fileIdentity } from './fileIdentity.ts';
 export { acquireFileLock } from './fileLock.ts';
 export { fsyncPath, syncDirectory } from './fsyncPath.ts';
 export { type KeyFormat, type KeyPair, loadKey, loadOrCreateKey, UnusableKey } from './keyFile.ts';
-export { moveToNew } from './moveToNew.ts';
 export {
   assertWritable,
   DamagedFile,
