@@ -119,7 +119,7 @@ test.for(['log.db', 'view.db', 'merkleTree.db', 'lock.db'])(
     symlinkSync(target, join(dir, name));
     const before = readdirSync(dir);
     await expectStartFailure(
-      { env: { DATA_DIR: dir } },
+      { env: { DATA_DIR: dir, MERKLE_TREE: 'on' } },
       `${join(dir, name)} is a symbolic link: move or link its whole directory instead`,
     );
     expect(readdirSync(dir)).toEqual(before);
