@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { ROOT } from './support/process.ts';
@@ -50,4 +50,25 @@ describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScript
 
 test('package.json names npm, so that pnpm and Yarn, which do not read package-lock.json, refuse to install', () => {
   expect(JSON.parse(read('package.json')).packageManager).toMatch(/^npm@\d+\.\d+\.\d+$/);
+});
+
+test('canonicalize, whose text is hashed, has one exact version in every package whose code names it', () => {
+  const naming = globSync('packages/*/{src,test}/**/*.ts', { cwd: ROOT }).filter((file) =>
+    read(file).includes("'canonicalize'"),
+  );
+  const directories = new Set(naming.map((file) => file.split('/', 2).join('/')));
+  expect(directories).toEqual(new Set(['packages/audit', 'packages/transparency-log']));
+  const versions = ['.', ...directories].map(
+    (dir) => JSON.parse(read(join(dir, 'package.json'))).dependencies.canonicalize,
+  );
+  expect(versions[0]).toMatch(/^\d+\.\d+\.\d+$/);
+  expect(new Set(versions).size).toBe(1);
+});
+
+test("EventStoreDB's client calls no function of uuid that CVE-2026-41907 concerns: v3, v5, v6", () => {
+  const files = globSync('node_modules/@eventstore/db-client/dist/**/*.js', { cwd: ROOT });
+  const called = files.flatMap((file) =>
+    [...read(file).matchAll(/\buuid_1\.(\w+)/g)].map(([, name]) => name),
+  );
+  expect(new Set(called)).toEqual(new Set(['stringify', 'v4']));
 });

@@ -1,7 +1,7 @@
 import type { StatsFs } from 'node:fs';
 import { stat, statfs } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { TOKEN_REJECTIONS, type TokenRejection } from '../auth.ts';
 
 /** The methods with their own label values; clients cannot create more. */
