@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
@@ -48,26 +48,34 @@ describe('deploy/systemd/plant-store.service', () => {
     expect(dataDir).toBe(`/var/lib/${directives.get('StateDirectory')}`);
   });
 
-  describe.runIf(canRun('the unit of systemd', ['systemd-analyze', '--version']))('systemd-analyze', () => {
-    const analyze = (...args: string[]) => {
-      const file = join(tempDir(), 'plant-store.service');
-      writeFileSync(file, UNIT.replaceAll('/opt/plant-store', ROOT));
-      return run({ command: ['systemd-analyze', ...args, file] });
+  describe.runIf(canRun('the units of systemd', ['systemd-analyze', '--version']))('systemd-analyze', () => {
+    const analyze = (name: string, ...args: string[]) => {
+      const dir = tempDir();
+      for (const unit of globSync('*', { cwd: join(ROOT, 'deploy/systemd') })) {
+        const text = textOf(`deploy/systemd/${unit}`).replaceAll('/opt/plant-store', ROOT);
+        writeFileSync(join(dir, unit), text);
+      }
+      return run({ command: ['systemd-analyze', ...args, join(dir, name)] });
     };
 
-    test('accepts the unit', async () => {
-      const { code, stdout, stderr } = await analyze('verify', '--man=no');
+    test.each(readdirSync(join(ROOT, 'deploy/systemd')))('accepts %s', async (name) => {
+      const { code, stdout, stderr } = await analyze(name, 'verify', '--man=no');
       const about = (stdout + stderr).split('\n').filter((line) => line.includes('plant-store'));
       expect([code, about]).toEqual([0, []]);
     });
 
-    test('rates its exposure at most 1.6 of 10', async () => {
-      const { code, stdout, stderr } = await analyze('security', '--offline=true', '--threshold=16');
+    test.each([
+      ['plant-store.service', 1.6],
+      ['plant-store-backup.service', 2.6],
+    ])('rates the exposure of %s at most %d of 10', async (name, exposure) => {
+      const threshold = `--threshold=${exposure * 10}`;
+      const { code, stdout, stderr } = await analyze(name, 'security', '--offline=true', threshold);
       expect([code, stdout.split('\n').at(-2) ?? stderr]).toEqual([0, expect.stringContaining('OK')]);
     });
   });
 });
 
+type Volume = { persistentVolumeClaim?: { claimName: string } };
 type Probe = { httpGet: { path: string; port: string } };
 type Container = {
   name: string;
@@ -127,5 +135,39 @@ describe.each([
     const paths = service.volumeMounts.map(({ mountPath }) => mountPath);
     expect(paths).toEqual(expect.arrayContaining([dataDir, '/tmp']));
     for (const setting of settings.slice(1)) expect(paths).toContain(given[setting]?.replace(/\/[^/]*$/, ''));
+  });
+});
+
+describe('deploy/kubernetes/backup.yaml', () => {
+  const objects = (name: string) =>
+    parseAllDocuments(textOf(`deploy/kubernetes/${name}.yaml`)).map((document) => document.toJS());
+  const [statefulSet, service] = objects('sqlite');
+  const [claim, cronJob] = objects('backup');
+  const { metadata, spec: pod } = cronJob.spec.jobTemplate.spec.template;
+  const instance = statefulSet.spec.template;
+
+  test('runs on the node of the instance, whose volume has one node only', () => {
+    const [{ topologyKey, labelSelector }] =
+      pod.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+    expect([topologyKey, labelSelector.matchLabels]).toEqual([
+      'kubernetes.io/hostname',
+      instance.metadata.labels,
+    ]);
+    const [template] = statefulSet.spec.volumeClaimTemplates;
+    expect(template.spec.accessModes).toEqual(['ReadWriteOnce']);
+    const claims = pod.volumes.flatMap(({ persistentVolumeClaim: one }: Volume) => one?.claimName ?? []);
+    expect(claims).toEqual([`${template.metadata.name}-${statefulSet.metadata.name}-0`, claim.metadata.name]);
+  });
+
+  test('gets no requests of the Service', () => {
+    expect(metadata.labels).not.toMatchObject(service.spec.selector);
+  });
+
+  test('is restricted as the instance is, and has its image and name', () => {
+    const { affinity, restartPolicy, volumes, containers, ...restrictions } = pod;
+    expect(instance.spec).toMatchObject(restrictions);
+    const [{ image, securityContext, env }] = containers;
+    expect(instance.spec.containers[0]).toMatchObject({ image, securityContext });
+    expect(instance.spec.containers[0].env).toEqual(expect.arrayContaining(env));
   });
 });

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   cpSync,
   existsSync,
   globSync,
@@ -18,12 +19,14 @@ import { parseAllDocuments } from 'yaml';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { VIEWS } from '../../src/views.ts';
 import { createCheckout } from '../support/checkout.ts';
+import { JOB_USER, runAsCron, runAsSystemd } from '../support/jobs.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
-import { canRun, ROOT, run, start } from '../support/process.ts';
+import { canRun, NODE, ROOT, run, start } from '../support/process.ts';
 import { client } from '../support/service.ts';
 
 // The commands of docs/deploying.md, in order, in a shell. What would change the machine, or needs a cluster or containers, is
-// a stub that prints how it was called: of those commands, only the form is tested.
+// a stub that prints how it was called: of those commands, only the form is tested. As root, commands and jobs really run as
+// another user, one that exists.
 
 const PAGE = readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8');
 const COMMANDS = commandLine([], { serve: async () => {}, run: async () => {} }).commands.map((one) =>
@@ -37,7 +40,7 @@ function machine(section: string) {
   const dirs = [
     'bin',
     'etc/systemd/system',
-    'etc/cron.d',
+    'usr/local/bin',
     'usr/local/sbin',
     'var/lib',
     'var/backups',
@@ -52,35 +55,54 @@ function machine(section: string) {
   for (const name of readdirSync(join(ROOT, 'node_modules')))
     symlinkSync(join(ROOT, 'node_modules', name), join(checkout, 'node_modules', name));
   cpSync(join(ROOT, 'deploy'), join(checkout, 'deploy'), { recursive: true });
-  const stub = (name: string, script: string) => {
-    writeFileSync(join(dir, 'bin', name), `#!/bin/sh\n${script}\n`);
-    chmodSync(join(dir, 'bin', name), 0o755);
+  chmodSync(dir, 0o755);
+  symlinkSync(NODE, join(dir, 'usr/local/bin/node'));
+  const stub = (name: string, script: string, where = 'bin') => {
+    writeFileSync(join(dir, where, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(dir, where, name), 0o755);
   };
   for (const name of ['npm', 'useradd', 'systemctl', 'docker', 'kubectl']) stub(name, `echo "${name} $*"`);
-  // The user does not exist: files keep their owner.
-  const withoutOwner =
-    'for arg do shift; case $arg in -o | -g | plant-store) ;; *) set -- "$@" "$arg" ;; esac; done';
-  stub('install', `${withoutOwner}; exec /usr/bin/install "$@"`);
-  stub('runuser', '[ "$1 $2 $3" = "-u plant-store --" ] && shift 3 && exec "$@"');
+  const asUser: Record<string, string> = JOB_USER
+    ? {
+        '-o plant-store -g plant-store': `-o ${JOB_USER.uid} -g ${JOB_USER.gid}`,
+        'runuser -u plant-store ': `runuser -u ${JOB_USER.name} `,
+      }
+    : {};
+  if (!JOB_USER) {
+    // Only root can give files to another user, and be one.
+    const withoutOwner =
+      'for arg do shift; case $arg in -o | -g | plant-store) ;; *) set -- "$@" "$arg" ;; esac; done';
+    stub('install', `${withoutOwner}; exec /usr/bin/install "$@"`);
+    stub('runuser', '[ "$1 $2 $3" = "-u plant-store --" ] && shift 3 && exec "$@"', 'usr/local/sbin');
+  }
   const blocks = shellBlocksOf(PAGE, section);
   expect(blocks).not.toEqual([]);
+  /** A text with the directories of this machine. */
+  const moved = (text: string, more: Record<string, string> = {}): string =>
+    Object.entries({
+      '/opt/plant-store': checkout,
+      '/etc/': `${dir}/etc/`,
+      '/usr/local/': `${dir}/usr/local/`,
+      '/var/lib/': `${dir}/var/lib/`,
+      '/var/backups/': `${dir}/var/backups/`,
+      ...more,
+    }).reduce((to, [from, by]) => to.replaceAll(from, by), text);
+  const data = join(dir, 'var/lib/plant-store');
   return {
     dir,
     checkout,
     blocks,
     stub,
+    moved,
+    /** The data directory, as systemd creates it. */
+    createDataDir(): string {
+      mkdirSync(data, { mode: 0o700 });
+      if (JOB_USER) chownSync(data, JOB_USER.uid, JOB_USER.gid);
+      return data;
+    },
     /** Pastes blocks into the shell of an installer with the umask 077; returns what they print, line by line. */
     async paste(pasted = blocks, replaced: Record<string, string> = {}, env = {}): Promise<string[]> {
-      let script = pasted.join('');
-      const moved = {
-        '/opt/plant-store': checkout,
-        '/etc/': `${dir}/etc/`,
-        '/usr/local/': `${dir}/usr/local/`,
-        '/var/lib/': `${dir}/var/lib/`,
-        '/var/backups/': `${dir}/var/backups/`,
-        ...replaced,
-      };
-      for (const [from, to] of Object.entries(moved)) script = script.replaceAll(from, to);
+      const script = moved(pasted.join(''), { ...asUser, ...replaced });
       const shell = `umask 077 && cd '${checkout}' && PATH='${dir}/bin:${dir}/usr/local/sbin:'$PATH && set -e\n${script}`;
       const { code, stdout, stderr } = await run({ env, command: ['sh', '-c', shell] });
       expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
@@ -90,6 +112,8 @@ function machine(section: string) {
   };
 }
 
+const IN_UNIT = { EVENT_SOURCE: 'https://plants.example', MERKLE_TREE: 'on' };
+
 /** Checks that each command of the service that a call runs elsewhere exists. */
 function expectCommands(calls: string[], pattern: RegExp): void {
   const run = calls.flatMap((call) => pattern.exec(call)?.slice(1) ?? []);
@@ -98,7 +122,7 @@ function expectCommands(calls: string[], pattern: RegExp): void {
 }
 
 test('systemd: the unit and its settings are installed, and a token of the command is accepted', async () => {
-  const { dir, blocks, paste, read } = machine('systemd');
+  const { dir, blocks, paste, read, createDataDir } = machine('systemd');
   const [install = '', use = ''] = blocks;
   expect(await paste([install])).toEqual([
     'npm ci --omit=dev',
@@ -111,10 +135,7 @@ test('systemd: the unit and its settings are installed, and a token of the comma
   );
   expect(statSync(join(dir, 'etc/plant-store.env')).mode & 0o777).toBe(0o600);
   expect(read('etc/plant-store.env')).toBe('EVENT_SOURCE=https://plants.example\n');
-  mkdirSync(join(dir, 'var/lib/plant-store'), { mode: 0o700 });
-  const service = start({
-    env: { DATA_DIR: join(dir, 'var/lib/plant-store'), EVENT_SOURCE: 'https://plants.example' },
-  });
+  const service = start({ env: { ...IN_UNIT, DATA_DIR: createDataDir() }, ...JOB_USER });
   const url = await service.listening();
   const [, response] = /The response is `(.*)`\./.exec(PAGE) ?? [];
   expect(await paste([use], { 'http://127.0.0.1:3000': url })).toEqual([response]);
@@ -136,9 +157,35 @@ test('systemd: another user can read the checkout of an installer whose umask is
   ).toEqual([]);
 });
 
-test('systemd: a backup is restored, here and on another machine, and timers run what docs/backup.md says', async () => {
-  const blocks = shellBlocksOf(readFileSync(join(ROOT, 'docs/backup.md'), 'utf8'));
-  const [schedule = '', restore = '', lost = ''] = blocks.filter((block) => block.includes('/var/lib/'));
+const BACKUP_PAGE = readFileSync(join(ROOT, 'docs/backup.md'), 'utf8');
+const BACKUP_UNIT = readFileSync(join(ROOT, 'deploy/systemd/plant-store-backup.service'), 'utf8');
+
+test('systemd: the jobs of a fresh service end with 0 in the environments of systemd and cron', async () => {
+  const { blocks, paste, dir, moved, createDataDir } = machine('systemd');
+  const [schedule = ''] = shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('/etc/systemd/'));
+  await paste([blocks[0] ?? '']);
+  expect(await paste([schedule])).toEqual([
+    'systemctl daemon-reload',
+    'systemctl enable --now plant-store-backup.timer',
+    'systemctl start plant-store-backup',
+  ]);
+  expect(globSync('etc/systemd/system/plant-store-backup.*', { cwd: dir })).toHaveLength(2);
+  const service = start({ env: { ...IN_UNIT, DATA_DIR: createDataDir() }, ...JOB_USER });
+  await service.listening();
+  const backup = join(dir, 'var/backups/plant-store/copy.db');
+  const done = { code: 0, stdout: expect.stringMatching(/^0:[\da-f]{64}\nsize +0\n.*^problems +none$/ms) };
+  expect(await runAsSystemd(BACKUP_UNIT, moved)).toMatchObject(done);
+  expect(statSync(backup)).toMatchObject({ mode: 0o100600, ...(JOB_USER && { uid: JOB_USER.uid }) });
+  const command = moved('/usr/local/sbin/plant-store');
+  const line = `${command} backup ${backup} && ${command} verify`;
+  expect(await runAsCron(line)).toMatchObject(done);
+});
+
+test('systemd: a backup is restored, here and on another machine', async () => {
+  const blocks = shellBlocksOf(BACKUP_PAGE);
+  const [schedule = '', restore = '', lost = ''] = blocks.filter(
+    (block) => block.includes('/var/lib/') || block.includes('/var/backups/'),
+  );
   const installs = [...blocks.join('').matchAll(/^install .*(?:\/var\/|\$DATA).*$/gm)];
   expect(installs).toHaveLength(5);
   for (const [line] of installs) expect(line).toMatch(/ (-o plant-store -g plant-store|\$AS) /);
@@ -148,22 +195,18 @@ test('systemd: a backup is restored, here and on another machine, and timers run
     await paste([`${blocks[0]}echo MERKLE_TREE=on >>/etc/plant-store.env\n`]);
     expect(existsSync(join(dir, 'var/lib/plant-store'))).toBe(false);
   }
-  const data = join(home.dir, 'var/lib/plant-store');
-  const service = start({
-    env: { DATA_DIR: data, EVENT_SOURCE: 'https://plants.example', MERKLE_TREE: 'on' },
-  });
+  const data = home.createDataDir();
+  const service = start({ env: { ...IN_UNIT, DATA_DIR: data }, ...JOB_USER });
   const url = await service.listening();
   const [token = ''] = await home.paste(['plant-store token alice --scope audit']);
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
   await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' });
   await expect.poll(async () => (await fetch(`${url}/checkpoint`, { headers })).text()).toMatch(/\n1\n/);
   await home.paste([schedule]);
-  const lines = home.read('etc/cron.d/plant-store').trimEnd().split('\n');
-  const commands = lines.map((line) => /^\d+ \d+ \* \* [*\d] root (\/.*)$/.exec(line)?.[1] ?? '');
   const backup = join(home.dir, 'var/backups/plant-store/copy.db');
-  expect(
-    (await run({ command: ['sh', '-c', `PATH='${home.dir}/bin:'$PATH\n${commands.join('\n')}`] })).stdout,
-  ).toMatch(/^1:[\da-f]{64}\nsize +1\n.*^expected +the log begins with 1:.*^problems +none$/ms);
+  expect((await runAsSystemd(BACKUP_UNIT, home.moved)).stdout).toMatch(
+    /^1:[\da-f]{64}\nsize +1\n.*^problems +none$/ms,
+  );
   await service.terminate();
 
   cpSync(backup, join(home.checkout, 'copy.db'));
@@ -195,9 +238,9 @@ case "$*" in
 esac`;
 
   test('a backup is copied out of the container, and restored into its volume', async () => {
-    const [backup = '', restore = ''] = shellBlocksOf(
-      readFileSync(join(ROOT, 'docs/backup.md'), 'utf8'),
-    ).filter((block) => block.startsWith(program));
+    const [backup = '', restore = ''] = shellBlocksOf(BACKUP_PAGE).filter(
+      (block) => block.startsWith(program) && block.includes('copy.db'),
+    );
     const { dir, checkout, paste, stub } = machine('Container');
     stub(program, IN_PLACE);
     symlinkSync(join(checkout, 'bin/plant-store'), join(dir, 'bin/plant-store'));
@@ -219,14 +262,44 @@ esac`;
   });
 });
 
+/** Applies the manifest of the nightly backup as docs/backup.md says. */
+async function pasteSchedule() {
+  const { paste } = machine('Kubernetes');
+  const calls = await paste(shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('backup.yaml')));
+  const [, manifest = ''] = /^kubectl -n plant-store apply -f (\S+)$/.exec(calls[0] ?? '') ?? [];
+  const cronJob = parseAllDocuments(readFileSync(join(ROOT, manifest), 'utf8'))[1]?.toJS();
+  return { calls, manifest, cronJob };
+}
+
 describe('Kubernetes', () => {
+  test('the command of the nightly job backs up a fresh log, and verifies it', async () => {
+    const { cronJob } = await pasteSchedule();
+    const { dir, checkout, paste } = machine('Kubernetes');
+    symlinkSync(join(checkout, 'bin/plant-store'), join(dir, 'bin/plant-store'));
+    const data = tempDir();
+    const service = start({ env: { DATA_DIR: data, MERKLE_TREE: 'on' } });
+    await service.listening();
+    const [container] = cronJob.spec.jobTemplate.spec.template.spec.containers;
+    const [shell, option, command] = container.command;
+    expect([shell, option]).toEqual(['sh', '-c']);
+    const env = { DATA_DIR: data, MERKLE_TREE: 'on' };
+    expect((await paste([`${command}\n`], { '/backup/': `${dir}/` }, env)).slice(0, 2)).toEqual([
+      expect.stringMatching(/^0:[\da-f]{64}$/),
+      expect.stringMatching(/^size +0$/),
+    ]);
+    expect(existsSync(join(dir, 'copy.db'))).toBe(true);
+  });
+
   test('both manifests get the image and the name, and all that they need is created', async () => {
     const { checkout, paste } = machine('Kubernetes');
     writeFileSync(join(checkout, 'ca.crt'), '');
     const calls = await paste(undefined, { 'IMAGE=registry.example': 'IMAGE=mine.example' });
     const applied = calls.flatMap((call) => /^kubectl -n plant-store apply -f (\S+)$/.exec(call)?.[1] ?? []);
-    expect(applied).toEqual(globSync('deploy/kubernetes/*.yaml', { cwd: ROOT }).sort().toReversed());
-    for (const file of applied) {
+    const nightly = await pasteSchedule();
+    const all = [...applied, nightly.manifest];
+    expect(all.toSorted()).toEqual(globSync('deploy/kubernetes/*.yaml', { cwd: ROOT }).sort());
+    expect(nightly.calls[1]).toContain(` --from=cronjob/${nightly.cronJob.metadata.name} `);
+    for (const file of all) {
       const text = readFileSync(join(checkout, file), 'utf8');
       expect(text).toContain("{ name: EVENT_SOURCE, value: 'https://plants.example' }");
       expect([...text.matchAll(/image: (\S+)/g)].map(([, image]) => image)).not.toContain(

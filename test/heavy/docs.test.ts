@@ -1,4 +1,13 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -21,8 +30,9 @@ import { readConfig } from '../../src/config.ts';
 import { VIEWS } from '../../src/views.ts';
 import { createCheckout } from '../support/checkout.ts';
 import { runCli, succeeded } from '../support/cli.ts';
+import { JOB_USER, runAsSystemd } from '../support/jobs.ts';
 import { createPlants, type PlantOfUser } from '../support/plants.ts';
-import { canRun, ROOT, run, start } from '../support/process.ts';
+import { canRun, NODE, ROOT, run, start } from '../support/process.ts';
 import { checkpointOf, serviceOfFile, startService } from '../support/service.ts';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
@@ -199,6 +209,35 @@ describe('docs/auditing.md', () => {
     ]);
     expect(succeeded(await pasted(RECEIPT))).toBe(`${plant}\n`);
   });
+});
+
+test('docs/alarms.md: the job of an auditor checks the log in the environment of systemd', async () => {
+  const [unit = ''] = blocks('ini', ALARMS);
+  const machine = tempDir();
+  chmodSync(machine, 0o755);
+  const state = join(machine, 'monitor');
+  mkdirSync(state);
+  if (JOB_USER) chownSync(state, JOB_USER.uid, JOB_USER.gid);
+  const [key = '', token = ''] = await Promise.all(
+    [['log-key'], ['token', 'carol', '--scope', 'monitor']].map(async (args) =>
+      (await runCli(args, inDir)).stdout.trim(),
+    ),
+  );
+  writeFileSync(join(machine, 'monitor.env'), `URL=${service.url}\nKEY=${key}\nTOKEN=${token}\n`, {
+    mode: 0o600,
+  });
+  mkdirSync(join(machine, 'bin'));
+  symlinkSync(NODE, join(machine, 'bin/node'));
+  const moved = (text: string) =>
+    text
+      .replaceAll('/opt/plant-store', ROOT)
+      .replaceAll('/etc/', `${machine}/`)
+      .replaceAll('/var/lib/', `${machine}/`)
+      .replaceAll('/usr/local/', `${machine}/`);
+  const check = () => runAsSystemd(unit, moved);
+  expect(await check()).toMatchObject({ code: 0, stdout: expect.stringMatching(/^7 {2}|: 7/m) });
+  expect(await check()).toMatchObject({ code: 0, stdout: expect.stringMatching(/new events: 0/) });
+  expect(existsSync(join(state, 'monitor.checkpoint'))).toBe(true);
 });
 
 describe('docs/witnesses.md', () => {
