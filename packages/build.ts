@@ -28,7 +28,7 @@ for (const directory of packages) {
     if (existsSync(file)) cpSync(file, join(dist, basename(file)));
 }
 
-/** Where a source file is in dist/, with its types beside it; other text as it is. */
+/** Where a file of src/ is in dist/; other text as it is. */
 function inDist(text: string): string {
-  return text.replace(/^\.\/src\/(.*)\.[jt]s$/, './$1.js');
+  return text.replace(/^\.\/src\/(.*)$/, './$1').replace(/^(\.\/.*)\.ts$/, '$1.js');
 }

@@ -13,7 +13,11 @@ export async function apiReference(app: FastifyInstance, guide: URL): Promise<vo
     path: '/docs',
     readFiles: () => {
       const files = [
-        file('style.css', 'text/css; charset=utf-8'),
+        {
+          path: 'style.css',
+          type: 'text/css; charset=utf-8',
+          body: read('../basics.css') + read('style.css'),
+        },
         file('tryIt.js', 'text/javascript; charset=utf-8'),
         file('icon.svg', 'image/svg+xml'),
       ];
@@ -24,8 +28,5 @@ export async function apiReference(app: FastifyInstance, guide: URL): Promise<vo
   });
 }
 
-const file = (path: string, type: string): PageFile => ({
-  path,
-  type,
-  body: readFileSync(join(FILES, path)),
-});
+const read = (file: string): string => readFileSync(join(FILES, file), 'utf8');
+const file = (path: string, type: string): PageFile => ({ path, type, body: read(path) });
