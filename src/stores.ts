@@ -69,7 +69,8 @@ async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {
     logger.info('log checked');
   } catch (error) {
     const { message } = error as Error;
-    if (!(error instanceof LogDamaged)) logger.warn({ reason: message }, 'the log could not be checked');
+    if (!(error instanceof LogDamaged))
+      logger.warn({ reason: message }, 'the log could not be checked; run verify');
   }
 }
 
