@@ -150,9 +150,10 @@ export class AppendQueue {
       this.#reject(this.#committing.splice(0, reply.count), new StoreUnavailable(reply.rolledBack));
     else if ('erased' in reply) this.#handleErasure(reply.erased);
     else if ('notErased' in reply) this.#erasing.shift()?.reject(new StoreUnavailable(reply.notErased));
-    else if ('walCheckpointDue' in reply)
-      this.#walCheckpoint = this.#runWalCheckpoint(reply.walCheckpointDue);
-    else this.#handleCommit(reply.results, reply.seconds);
+    else if ('walCheckpointDue' in reply) {
+      // At its end, the writer moves everything itself.
+      if (!this.#closed) this.#walCheckpoint = this.#runWalCheckpoint(reply.walCheckpointDue);
+    } else this.#handleCommit(reply.results, reply.seconds);
   }
 
   /** The shared thread moves most of the write-ahead log; then the writer restarts it. */

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { appendTo, logWith, plantOf } from '@event-sourced/testing/logs';
 import { openFiles, openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { NO_STREAM, START, type StoreObserver, WrongExpectedRevision } from '../../src/eventStore.ts';
 import { openLogFile } from '../../src/sqlite/file.ts';
 import { openSqliteStore } from '../../src/sqlite/store.ts';
@@ -169,4 +169,17 @@ describe('the embedded log', () => {
       await again.close();
     }
   });
+});
+
+test('a log that is being closed starts no WAL checkpoint on the shared thread: its writer moves everything', async () => {
+  const file = join(tempDir(), 'log.db');
+  const walCheckpoint = vi.fn(async () => undefined);
+  const store = await openSqliteStore({ file, walThread: { walCheckpoint } });
+  const title = 'x'.repeat(8 * 1024 * 1024);
+  const append = (i: number) =>
+    store.append(`plant-alice/${i}`, { ...event(`${i}`), data: { title } }, NO_STREAM);
+  const appended = Array.from({ length: 9 }, (_, i) => append(i));
+  await store.close();
+  await Promise.all(appended);
+  expect(walCheckpoint).not.toHaveBeenCalled();
 });

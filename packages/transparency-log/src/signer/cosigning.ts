@@ -34,7 +34,13 @@ type Dependencies = {
 };
 
 /** A witness. `failures`: consecutive ones. `retryAt`: the time of the next request, by `performance.now`. */
-type Asked = { name: string; client: WitnessClient; isBusy: boolean; failures: number; retryAt: number };
+type Asked = {
+  name: string;
+  client: WitnessClient;
+  asking?: Promise<void> | undefined;
+  failures: number;
+  retryAt: number;
+};
 
 /** A checkpoint that is being cosigned since `startedAt`, by `performance.now`, with the cosignatures so far. */
 type Candidate = { checkpoint: Checkpoint; startedAt: number; cosignatures: Cosignature[] };
@@ -65,7 +71,7 @@ export class Cosigning {
     this.#deps = deps;
     this.#witnesses = deps.policy.witnesses.map((witness) => {
       const client = new WitnessClient(witness);
-      return { name: witness.key.name, client, isBusy: false, failures: 0, retryAt: 0 };
+      return { name: witness.key.name, client, failures: 0, retryAt: 0 };
     });
     this.#running = this.#run();
   }
@@ -73,7 +79,7 @@ export class Cosigning {
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#running;
-    await this.#saving;
+    await Promise.all(this.#witnesses.map(({ asking }) => asking)); // also of a witness that a quorum did not wait for
   }
 
   async #run(): Promise<void> {
@@ -115,22 +121,21 @@ export class Cosigning {
     const current = this.#current(newest);
     const startedAt = performance.now();
     const ready = this.#witnesses.filter(
-      ({ name, isBusy, retryAt }) =>
-        !isBusy && retryAt <= startedAt && !current?.cosignatures.some(({ key }) => key.name === name),
+      ({ name, asking, retryAt }) =>
+        !asking && retryAt <= startedAt && !current?.cosignatures.some(({ key }) => key.name === name),
     );
     if (ready.length === 0) return;
     const candidate = current ?? { checkpoint: newest, startedAt, cosignatures: [] };
     this.#candidate = candidate;
     const hasQuorum = Promise.withResolvers<void>();
     if (quorumTime(candidate.cosignatures, this.#deps.policy) !== undefined) hasQuorum.resolve();
-    const asking = ready.map((witness) => this.#ask(witness, candidate, hasQuorum.resolve));
-    await Promise.race([hasQuorum.promise, Promise.all(asking)]);
+    for (const witness of ready) witness.asking = this.#ask(witness, candidate, hasQuorum.resolve);
+    await Promise.race([hasQuorum.promise, Promise.all(ready.map(({ asking }) => asking))]);
   }
 
   async #ask(witness: Asked, candidate: Candidate, onQuorum: () => void): Promise<void> {
     const { prove, policy, logger, observer } = this.#deps;
     const { name, client } = witness;
-    witness.isBusy = true;
     try {
       const cosignature = await client.cosign(candidate.checkpoint, prove, this.#closing.signal);
       observer?.onCosignature(name, candidate.checkpoint.size, cosignature.time);
@@ -144,7 +149,7 @@ export class Cosigning {
     } catch (error) {
       if (!this.#closing.signal.aborted) this.#handleFailure(witness, error as Error);
     } finally {
-      witness.isBusy = false;
+      witness.asking = undefined;
     }
   }
 

@@ -17,9 +17,15 @@ import { FakeWitness } from './fakeWitness.ts';
 const NAMES = ['witness.example/w1', 'witness.example/w2', 'witness.example/w3'];
 
 /** A log of one entry, which grows, with these witnesses. */
-async function cosigned(witnesses: readonly FakeWitness[], { quorum = '2', dataDir = tempDir() } = {}) {
+async function cosigned(
+  witnesses: readonly FakeWitness[],
+  { quorum = '2', dataDir = tempDir(), beforeProof = async () => {} } = {},
+) {
   const tree = new MemoryTree(entries(1).map(leafHash));
-  const prove = (from: number, to: number) => consistencyProofFromTiles(from, to, tree.read);
+  const prove = async (from: number, to: number) => {
+    await beforeProof();
+    return consistencyProofFromTiles(from, to, tree.read);
+  };
   const files = new CheckpointFiles(VERIFIER_KEY, dataDir);
   const logger = { info: vi.fn(), warn: vi.fn() };
   const observer = { onCosignature: vi.fn(), onWitnessFailure: vi.fn(), onQuorum: vi.fn() };
@@ -102,6 +108,22 @@ test.each([1, 9e12])(
     expect(observer.onQuorum).toHaveBeenLastCalledWith(1, third.time);
   },
 );
+
+test('close waits for a proof for a witness that a quorum did not wait for', async () => {
+  const proof = Promise.withResolvers<void>();
+  let proofs = 0;
+  const beforeProof = async () => {
+    if (++proofs === 3) await proof.promise;
+  };
+  const { served, cosigning } = await cosigned(await started(), { beforeProof });
+  await expect.poll(served).toEqual({ size: 1, names: ['w1', 'w2'] });
+  const closed = vi.fn();
+  const closing = cosigning.close().then(closed);
+  for (let i = 0; i < 10; i++) await new Promise(setImmediate);
+  expect(closed).not.toHaveBeenCalled();
+  proof.resolve();
+  await closing;
+});
 
 test('without a quorum the older checkpoint stays, until a new checkpoint has a quorum', async () => {
   const witnesses = await started(2);
