@@ -147,8 +147,8 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
       const context = { now, newEventId, correlationId, traceparent: readTraceparent(headers) };
-      const position = await createPlant(store, { user, id: BigInt(id), ...plant }, context);
-      const logId = await store.logId();
+      const command = { user, id: BigInt(id), ...plant };
+      const { position, logId } = await createPlant(store, command, context);
       readYourWrites.acknowledge(user, logId, position);
       reply.header('log-position', formatLogPosition(logId, position));
       return plant;

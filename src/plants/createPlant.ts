@@ -1,9 +1,9 @@
 import {
+  type Appended,
   type EventStore,
   NO_STREAM,
   type Position,
   type RecordedEvent,
-  StoreUnavailable,
   WrongExpectedRevision,
 } from '@event-sourced/event-log';
 import { type CommandContext, EVENTS, newPlantEvent } from './events.ts';
@@ -22,7 +22,7 @@ export class PlantIdTaken extends Error {
 }
 
 /**
- * Creates a plant exactly once, and returns its position in the log. The expected revision NO_STREAM is the whole
+ * Creates a plant exactly once, and returns its position in the log, and the log's ID. The expected revision NO_STREAM is the whole
  * uniqueness rule: no look-up precedes the append, and the same command can be repeated.
  * @throws PlantIdTaken, StreamDeleted, StoreUnavailable
  */
@@ -30,20 +30,18 @@ export async function createPlant(
   store: EventStore,
   command: CreatePlant,
   context: CommandContext,
-): Promise<Position> {
+): Promise<Omit<Appended, 'revision'>> {
   const { user, id, name, tag } = command;
   const stream = plantStream(user, id);
   const data = { id: String(id), user, name, ...(tag === undefined ? {} : { tag }) };
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
-    return (await store.append(stream, event, NO_STREAM)).position;
+    return await store.append(stream, event, NO_STREAM);
   } catch (error) {
-    if (!(error instanceof WrongExpectedRevision)) throw error;
-    const [first] = await store.readStream(stream, 1);
-    if (!first)
-      throw new StoreUnavailable(`the first event of ${stream} is not readable yet`, { cause: error });
+    if (!(error instanceof WrongExpectedRevision && error.existing)) throw error;
+    const { first, logId } = error.existing;
     if (!isSamePlant(command, first)) throw new PlantIdTaken(id, first.position);
-    return first.position;
+    return { position: first.position, logId };
   }
 }
 

@@ -4,9 +4,13 @@ import { promisify } from 'node:util';
 import { connection, exchange, responsesIn, responseTo, unread } from '@event-sourced/testing/rawHttp';
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '../../packages/event-log/src/eventStore.ts';
+import {
+  NO_STREAM,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../packages/event-log/src/eventStore.ts';
 import type { PlantsByUser } from '../../projections/plantsByUser.ts';
-import { appOver, claimsOf } from '../support/appOver.ts';
+import { appOver, claimsOf, recorded } from '../support/appOver.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, bearer, events } = await serviceOfFile();
@@ -198,6 +202,22 @@ describe('a failure', () => {
     expect(response.headers.get('retry-after')).toBe('1');
     expect(await refusedWith(50301, response)).not.toContain('secret');
     expect(log()).toContain(SECRET);
+  });
+
+  test('to read the log does not affect a POST whose plant is stored', async () => {
+    const reads = () => Promise.reject(new StoreUnavailable(SECRET));
+    const first = recorded(7n, { type: 'PlantCreated', data: { id: '1', user: 'alice', name: 'Fern' } });
+    const existing = { first, logId: 'm' };
+    const taken = new WrongExpectedRevision(first.stream, NO_STREAM, { existing });
+    const appends = {
+      'm.5': () => ({ position: 5n, revision: 0n, logId: 'm' }),
+      'm.7': () => Promise.reject(taken),
+    };
+    for (const [position, append] of Object.entries(appends)) {
+      const { url } = await appOver({ logId: reads, readStream: reads, append: async () => append() });
+      const response = await fetch(`${url}/plants`, post);
+      expect([response.status, response.headers.get('log-position')]).toEqual([200, position]);
+    }
   });
 
   test('in the middle of a list aborts the response', async () => {

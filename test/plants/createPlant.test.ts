@@ -40,7 +40,7 @@ describe('createPlant', () => {
 
   test('returns the position of the existing event if the plant is the same', async () => {
     const store = await given({ user: 'bob', id: 1n, name: 'Oak' }, FERN);
-    expect(await createPlant(store, { ...FERN }, CONTEXT)).toBe(2n);
+    expect(await createPlant(store, { ...FERN }, CONTEXT)).toMatchObject({ position: 2n });
     expect(await streamsOf(store)).toEqual(['plant-bob/1', 'plant-alice/42']);
   });
 

@@ -51,7 +51,7 @@ export async function appOver(
   const lines: string[] = [];
   const store = {
     logId: async () => 'm',
-    append: async () => ({ position: 1n, revision: 0n }),
+    append: async () => ({ position: 1n, revision: 0n, logId: 'm' }),
     ...fakeStore,
   } as EventStore;
   const forHashing = fakeStore.forHashing ?? store;

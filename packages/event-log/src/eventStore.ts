@@ -31,7 +31,8 @@ export type RecordedEvent = Readonly<{
 /** The stub that replaces the event at a position. */
 export type Stub = Pick<RecordedEvent, 'position' | 'stream' | 'id' | 'type' | 'data' | 'metadata'>;
 
-export type Appended = { position: Position; revision: bigint };
+/** Where an event is: its position in the log with this ID, and its revision in its stream. */
+export type Appended = { position: Position; revision: bigint; logId: string };
 
 /** Consecutive events of a subscription. `caughtUp`: no event followed them when they were read. */
 export type Batch = { events: readonly RecordedEvent[]; caughtUp: boolean };
@@ -119,9 +120,9 @@ export type EventStore = EventLog & {
   /**
    * Appends one event durably if the stream's last revision is `expectedRevision`. Appending the same event (by `id`)
    * again returns the first result, so an append with an unknown outcome can be retried.
-   * @throws WrongExpectedRevision: after NO_STREAM, the stream's first event can usually be read now; StreamDeleted: the event
-   * may have been stored, at a revision other than 0; StoreUnavailable: the outcome is unknown, retry with the same
-   * event; TypeError: the stream has no name in well-formed Unicode, the event has no UUID or no type, or is not JSON
+   * @throws WrongExpectedRevision: after NO_STREAM, it has the stream's first event; StreamDeleted: the event may have been
+   * stored, at a revision other than 0; StoreUnavailable: the outcome is unknown, retry with the same event; TypeError:
+   * the stream has no name in well-formed Unicode, the event has no UUID or no type, or is not JSON
    */
   append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended>;
 };
@@ -175,10 +176,14 @@ export type AppendOutcome = 'stored' | 'wrongRevision' | 'failed';
 /** The stream is not at the expected revision; nothing was appended. */
 export class WrongExpectedRevision extends Error {
   override readonly name = 'WrongExpectedRevision';
-  constructor(stream: string, expected: bigint, options?: ErrorOptions) {
+  /** After NO_STREAM: the first event of the stream, and the ID of its log. */
+  readonly existing: Existing | undefined;
+  constructor(stream: string, expected: bigint, options: ErrorOptions & { existing?: Existing } = {}) {
     super(`stream ${stream} is not at revision ${expected}`, options);
+    this.existing = options.existing;
   }
 }
+type Existing = { first: RecordedEvent; logId: string };
 
 /** The stream exists, but its first event cannot be read: an administrator has deleted or truncated the stream. */
 export class StreamDeleted extends Error {

@@ -29,6 +29,8 @@ export class Connection {
   endReason: string | undefined;
   /** The ID of the log, once it was read over this connection. */
   logId: LogId | undefined;
+  /** Attempts to read it and to store it, in flight, by their name. */
+  readonly attempts = new Map<string, Promise<LogId>>();
   readonly #thread: ClientThread;
   /** The times of the last reply to any call, and of the last reply to an append. */
   #lastReplyAt = 0;

@@ -1,6 +1,7 @@
-import { type Page, type Position, START, StoreUnavailable } from '@event-sourced/event-log';
+import { type Page, type Position, START } from '@event-sourced/event-log';
 import { unlessLater } from '@event-sourced/node/time';
 import type { Client } from './client.ts';
+import type { Connection } from './connection.ts';
 import { CallFailed } from './protocol.ts';
 
 /** A node that stays behind for longer has a different log, for example after a restore. */
@@ -45,17 +46,24 @@ export class LogEnd {
     this.position = this.#searchedTo = START;
   }
 
-  /** Reads the last event of the log. If it belongs to another stream, also searches the new events before it. */
-  async read(deadline: number): Promise<Position> {
-    const last = await this.#client.retry(async (connection, timeoutMs) => {
-      const known = this.#searchedTo;
-      const event = await connection.call('readEdge', 'last', timeoutMs);
-      if (this.#accepts(event?.position ?? START, known)) return event;
-      throw new CallFailed('transient', 'the node lacks the last events: it is no longer the leader');
-    }, deadline);
+  /** The position of the last event of these streams. @throws StoreUnavailable */
+  read(deadline: number): Promise<Position> {
+    return this.#client.retry((connection, timeoutMs) => this.attempt(connection, timeoutMs), deadline);
+  }
+
+  /**
+   * Reads the last event of the log. If it belongs to another stream, also searches the new events before it.
+   * @throws CallFailed
+   */
+  async attempt(connection: Connection, timeoutMs: number): Promise<Position> {
+    const startedAt = performance.now();
+    const known = this.#searchedTo;
+    const last = await connection.call('readEdge', 'last', timeoutMs);
     const end = last?.position ?? START;
+    if (!this.#accepts(end, known))
+      throw new CallFailed('transient', 'the node lacks the last events: it is no longer the leader');
     if (last?.stream.startsWith(this.#prefix)) this.advance(end);
-    while (this.#searchedTo < end) await this.#search(end, deadline);
+    while (this.#searchedTo < end) await this.#search(end, startedAt + timeoutMs);
     return this.position;
   }
 
@@ -81,7 +89,7 @@ export class LogEnd {
       deadline - performance.now(),
       this.#searching.then(() => true),
     );
-    if (!isDone) throw new StoreUnavailable('the search for the last event takes longer');
+    if (!isDone) throw new CallFailed('transient', 'the search for the last event takes longer');
   }
 
   /** Searches forwards from the end of the last search, or else backwards. */

@@ -11,7 +11,6 @@ import {
   type Logger,
   LogReplaced,
   type NewEvent,
-  NO_LOG_ID,
   NO_STREAM,
   type Page,
   type Position,
@@ -22,10 +21,11 @@ import {
   StreamDeleted,
   WrongExpectedRevision,
 } from '@event-sourced/event-log';
-import { finishedWithin } from '@event-sourced/node/time';
-import { AccessDenied, AppendDenied, CLOSE_TIMEOUT_MS, Client } from './client.ts';
+import { AccessDenied, AppendDenied, Client } from './client.ts';
+import type { Connection } from './connection.ts';
+import { Identity } from './identity.ts';
 import { LogEnd } from './logEnd.ts';
-import { CallFailed, type LogId } from './protocol.ts';
+import { CallFailed } from './protocol.ts';
 import type { PageAfter } from './read.ts';
 import { Subscribers } from './subscribers.ts';
 import { Tail } from './tail.ts';
@@ -81,60 +81,28 @@ class EventStoreDbStore implements EventStore {
   readonly #options: Options;
   readonly #writeAccess: WriteAccess;
   readonly #end: LogEnd;
+  readonly #identity: Identity;
   /** Undefined before the first subscription. */
   #subscribers: Subscribers | undefined;
-  /** The log ID that was last read. The server of the next connection may have a different log, or an empty one. */
-  #logId = NO_LOG_ID;
-  /** Resolves when the last append has found or created the identity of the log. */
-  #identifying = Promise.resolve();
 
   constructor(client: Client, options: Options) {
     this.#client = client;
     this.#options = options;
     this.#writeAccess = new WriteAccess(options.logger);
     this.#end = new LogEnd(client, options.prefix);
+    this.#identity = new Identity(options, this.#end);
   }
 
   get appendsRefused(): string | undefined {
     return this.#writeAccess.error;
   }
 
-  async logId(): Promise<string> {
+  logId(): Promise<string> {
     this.#assertOpen();
-    return (await this.#readLogId(this.#readDeadline)).id;
-  }
-
-  /** The ID of the log; it is read again while the log is empty. */
-  async #readLogId(deadline: number): Promise<LogId> {
-    const connection = await this.#client.connected(deadline);
-    const logId = connection.logId ?? (await this.#findLogId(deadline));
-    if (logId.id !== NO_LOG_ID) connection.logId = logId;
-    this.#logId = logId.id;
-    return logId;
-  }
-
-  /** Each log has its ID from the first event of its identity stream; before there was one, from that of $all. */
-  async #findLogId(deadline: number): Promise<LogId> {
-    const stored = await this.#storedLogId(deadline);
-    if (stored) return stored;
-    if ((await this.#end.read(deadline)) === START) return { id: NO_LOG_ID, isStored: false };
-    // The ID may have been stored since, before the first event of the log. If not, an earlier version wrote the log.
-    const storedSince = await this.#storedLogId(deadline);
-    if (storedSince) return storedSince;
-    const first = await this.#client.call('readEdge', 'first', deadline);
-    return { id: first ? toLogId(first) : NO_LOG_ID, isStored: false };
-  }
-
-  /** The ID in the identity stream; undefined if the stream does not exist. */
-  async #storedLogId(deadline: number): Promise<LogId | undefined> {
-    try {
-      const [begun] = await this.#readStream(this.#options.identityStream, 1, deadline);
-      return begun && { id: storedId(begun), isStored: true };
-    } catch (error) {
-      if (!(error instanceof StreamDeleted)) throw error;
-      const message = `the log has lost its ID: ${error.message}; nothing is appended`;
-      throw new StoreUnavailable(message, { cause: error });
-    }
+    return this.#client.retry(
+      (connection, timeoutMs) => this.#identity.read(connection, timeoutMs),
+      this.#readDeadline,
+    );
   }
 
   lastPosition(): Promise<Position> {
@@ -154,7 +122,7 @@ class EventStoreDbStore implements EventStore {
 
   async readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
     return this.#confirmed(
-      () => this.#readStream(stream, limit, this.#readDeadline),
+      () => this.#readStream(stream, limit),
       (events) => events.length === 0,
     );
   }
@@ -168,8 +136,8 @@ class EventStoreDbStore implements EventStore {
     return this.#client.node === node ? result : read();
   }
 
-  async #readStream(stream: string, limit: number, deadline: number): Promise<RecordedEvent[]> {
-    const events = await this.#client.call('readStream', { stream, limit }, deadline);
+  async #readStream(stream: string, limit: number): Promise<RecordedEvent[]> {
+    const events = await this.#client.call('readStream', { stream, limit }, this.#readDeadline);
     if (!events) throw new StreamDeleted(stream);
     return events;
   }
@@ -213,8 +181,6 @@ class EventStoreDbStore implements EventStore {
       if (Buffer.byteLength(request.data) + Buffer.byteLength(request.metadata) > MAX_EVENT_BYTES)
         throw new Error(`the event has more than ${MAX_EVENT_BYTES} bytes`);
       const deadline = performance.now() + (this.#options.timeoutMs * 4) / 5;
-      this.#identifying = this.#identify(deadline);
-      await this.#identifying;
       const appended = await this.#append(request, deadline);
       outcome = 'stored';
       this.#end.advance(appended.position);
@@ -232,7 +198,7 @@ class EventStoreDbStore implements EventStore {
   subscribe({ after, signal }: { after: Position; signal: AbortSignal }): AsyncGenerator<Batch> {
     const ended = AbortSignal.any([signal, this.#client.closed]);
     this.#subscribers ??= this.#startTail();
-    return this.#subscribers.subscribe(after, this.#logId, ended);
+    return this.#subscribers.subscribe(after, this.#identity.last, ended);
   }
 
   #startTail(): Subscribers {
@@ -241,7 +207,6 @@ class EventStoreDbStore implements EventStore {
   }
 
   async close(): Promise<void> {
-    await finishedWithin(CLOSE_TIMEOUT_MS, this.#identifying);
     await this.#client.close();
   }
 
@@ -257,59 +222,38 @@ class EventStoreDbStore implements EventStore {
     return performance.now() + this.#options.timeoutMs;
   }
 
+  /** Each attempt identifies the log of its connection, and then appends to it. */
   async #append(request: AppendRequest, deadline: number): Promise<Appended> {
-    const { stream, expectedRevision } = request;
     const startedAt = performance.now();
-    const appended = await this.#client.call('append', request, deadline).catch((error) => {
+    const attempt = async (connection: Connection, timeoutMs: number): Promise<Appended> => {
+      const logId = await this.#identity.stored(connection, timeoutMs);
+      const appended = await connection.call('append', request, timeoutMs);
+      this.#writeAccess.granted(); // also by a server that compares revisions
+      if (appended === 'streamDeleted') throw new StreamDeleted(request.stream);
+      if (appended === 'wrongRevision') throw await wrongRevision(connection, request, logId, timeoutMs);
+      return { ...appended, logId };
+    };
+    try {
+      return await this.#client.retry(attempt, deadline);
+    } catch (error) {
       if (error instanceof AppendDenied) this.#writeAccess.denied(error.message, startedAt);
       throw error;
-    });
-    this.#writeAccess.granted(); // also by a server that compares revisions
-    if (appended === 'streamDeleted') throw new StreamDeleted(stream);
-    if (appended !== 'wrongRevision') return appended;
-    if (expectedRevision === NO_STREAM) await this.#firstEventReadable(stream, deadline);
-    throw new WrongExpectedRevision(stream, expectedRevision);
-  }
-
-  /** Waits until a stream's first event can be read: the server refuses a second first event even earlier. */
-  async #firstEventReadable(stream: string, deadline: number): Promise<void> {
-    const events = await this.#client.retry(async (connection, timeoutMs) => {
-      const found = await connection.call('readStream', { stream, limit: 1 }, timeoutMs);
-      if (found?.length === 0)
-        throw new CallFailed('transient', 'the first event of the stream cannot be read yet');
-      return found;
-    }, deadline);
-    if (!events) throw new StreamDeleted(stream);
-  }
-
-  /**
-   * Stores the ID of the log, before anything else is appended. Concurrent appends, also of other instances, may attempt
-   * this; one succeeds. A log that has had an ID before keeps it.
-   */
-  async #identify(deadline: number): Promise<void> {
-    const { id: logId, isStored } = await this.#readLogId(deadline);
-    if (isStored) return;
-    try {
-      if (logId === NO_LOG_ID) this.#options.onEmpty?.();
-    } catch (error) {
-      throw new StoreUnavailable((error as Error).message, { cause: error });
     }
-    const data = logId === NO_LOG_ID ? {} : { logId };
-    const begun = { id: crypto.randomUUID(), type: 'LogBegun', data, metadata: {} };
-    try {
-      await this.#append(appendRequest(this.#options.identityStream, begun, NO_STREAM), deadline);
-    } catch (error) {
-      if (!(error instanceof WrongExpectedRevision)) throw error;
-    }
-    (await this.#client.connected(deadline)).logId = undefined;
-    await this.#readLogId(deadline); // so that later appends need no read
   }
 }
 
-const toLogId = ({ id }: RecordedEvent): string => `e${id.slice(-12)}`;
-
-/** The event that stored the ID of an older log has it; otherwise its own ID gives it. */
-function storedId(begun: RecordedEvent): string {
-  const { logId } = (begun.data ?? {}) as { logId?: unknown };
-  return typeof logId === 'string' ? logId : toLogId(begun);
+/** The error of a refused append. The server refuses a second first event before the first one can be read. */
+async function wrongRevision(
+  connection: Connection,
+  { stream, expectedRevision }: AppendRequest,
+  logId: string,
+  timeoutMs: number,
+): Promise<Error> {
+  if (expectedRevision !== NO_STREAM) return new WrongExpectedRevision(stream, expectedRevision);
+  const events = await connection.call('readStream', { stream, limit: 1 }, timeoutMs);
+  if (!events) return new StreamDeleted(stream);
+  const [first] = events;
+  return first
+    ? new WrongExpectedRevision(stream, expectedRevision, { existing: { first, logId } })
+    : new CallFailed('transient', 'the first event of the stream cannot be read yet');
 }

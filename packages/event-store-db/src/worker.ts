@@ -22,7 +22,7 @@ function clientOperations(client: EventStoreDBClient) {
   const reader = new Reader(client, (node) => send(node));
   let subscription: Subscription | undefined;
   return {
-    async append(request: AppendRequest): Promise<Appended | AppendRefusal> {
+    async append(request: AppendRequest): Promise<Omit<Appended, 'logId'> | AppendRefusal> {
       const { stream, id, type, data, metadata, expectedRevision } = request;
       const event = jsonEvent({ id, type, data: JSON.parse(data), metadata: JSON.parse(metadata) });
       try {

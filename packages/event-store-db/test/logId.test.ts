@@ -70,6 +70,18 @@ describe('the ID of a log', () => {
     expect(new Set(await Promise.all([logIdOn(server), logIdOn(server)])).size).toBe(1);
   });
 
+  test('is read and stored once for appends that start together', async () => {
+    const { server } = await newServer();
+    server.write('other'); // the log is searched for its last event
+    const { store } = await open(server.url);
+    const { read } = server.calls;
+    const users = Array.from({ length: 64 }, (_, i) => `plant-user${i}/1`);
+    const appended = await Promise.all(users.map((stream) => store.append(stream, event('Fern'), NO_STREAM)));
+    expect(server.log.stream(IDENTITY)).toHaveLength(1);
+    expect(server.calls.read - read).toBeLessThanOrEqual(6);
+    expect(new Set(appended.map(({ logId }) => logId))).toEqual(new Set([await store.logId()]));
+  });
+
   test.each(['softDelete', 'truncate', 'maxAge', 'tombstone'] as const)(
     'that an administrator has removed (%s) is an error, and not another log',
     async (how) => {

@@ -26,7 +26,10 @@ function withPrefix(prefix: string, store: EventStore): EventStore {
     lastPosition: () => store.lastPosition(),
     close: () => store.close(),
     append: (stream, event, expectedRevision) =>
-      store.append(stream && `${prefix}${stream}`, event, expectedRevision),
+      store.append(stream && `${prefix}${stream}`, event, expectedRevision).catch((error) => {
+        if (error.existing) error.existing.first = shown(error.existing.first);
+        throw error;
+      }),
     readStream: async (stream, maxCount) =>
       (await store.readStream(`${prefix}${stream}`, maxCount)).map(shown),
     readEvent: async (position) => {

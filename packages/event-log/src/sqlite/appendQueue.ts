@@ -41,6 +41,7 @@ type PendingErasure = {
 
 type Options = {
   file: string;
+  logId: string;
   walThread: Pick<WalThread, 'walCheckpoint'>;
   now: () => Date;
   /** Called with the events of each transaction once it is durable, before its appends are resolved. */
@@ -183,7 +184,7 @@ export class AppendQueue {
   }
 
   #handleCommit(results: AppendResult[], seconds: number): void {
-    const { observer, onCommit } = this.#options;
+    const { logId, observer, onCommit } = this.#options;
     const appends = this.#committing.splice(0, results.length);
     const events: RecordedEvent[] = [];
     for (const [i, { request, event }] of appends.entries()) {
@@ -194,7 +195,7 @@ export class AppendQueue {
     observer?.onCommit(results.length, seconds);
     if (observer) countAppends(observer, results);
     if (events.length > 0) onCommit(events);
-    for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult);
+    for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult, logId);
   }
 
   #fail(error: Error): void {
@@ -224,11 +225,11 @@ const toRow = ({ id, stream, expectedRevision, type, data, metadata }: AppendReq
   metadata,
 ];
 
-function finish({ request, resolve, reject }: Append, result: AppendResult): void {
+function finish({ request, resolve, reject }: Append, result: AppendResult, logId: string): void {
   const { stream, expectedRevision } = request;
   const revision = expectedRevision + 1n;
-  if (typeof result === 'bigint') resolve({ position: result, revision });
-  else if ('repeated' in result) resolve({ position: result.repeated, revision });
+  if (typeof result === 'bigint') resolve({ position: result, revision, logId });
+  else if ('repeated' in result) resolve({ position: result.repeated, revision, logId });
   else if ('wrongRevision' in result) reject(new WrongExpectedRevision(stream, expectedRevision));
   else reject(new Error(`the log rejected the event: ${result.rejected}`));
 }

@@ -12,6 +12,7 @@ import {
   START,
   type StoreObserver,
   StoreUnavailable,
+  WrongExpectedRevision,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
@@ -64,11 +65,13 @@ async function open(options: Options): Promise<ErasableStore> {
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
   const parsed = prepareReads(db, { onDamage: handleDamage });
   const forHashing = prepareReads(db, { onDamage: handleDamage, forHashing: true });
+  const logId = await parsed.logId();
   const newest = new NewestEvents(await parsed.lastPosition());
   if (newest.position === START) options.onEmpty?.(true);
   const own = options.walThread ? undefined : new WalThread();
   const queue = await AppendQueue.start({
     file,
+    logId,
     walThread: options.walThread ?? (own as WalThread),
     now,
     onFatal,
@@ -121,7 +124,12 @@ async function open(options: Options): Promise<ErasableStore> {
       return damaged.signal.reason?.message;
     },
     async append(stream, event, expectedRevision) {
-      return queue.append(appendRequest(stream, event, expectedRevision), event);
+      const request = appendRequest(stream, event, expectedRevision);
+      return queue.append(request, event).catch(async (error) => {
+        if (!(error instanceof WrongExpectedRevision && expectedRevision === NO_STREAM)) throw error;
+        const [first] = await parsed.readStream(stream, 1);
+        throw new WrongExpectedRevision(stream, NO_STREAM, first && { existing: { first, logId } });
+      });
     },
     async erase(stubs, records) {
       const rows = stubs.map(({ position, id, stream, type, data, metadata }): StubRow => {
