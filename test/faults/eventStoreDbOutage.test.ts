@@ -90,7 +90,7 @@ describe('a view is not rebuilt', () => {
   test('when the service starts on a former leader; it waits for the log', async () => {
     const { first, second, elect, url } = await cluster({ shared: false });
     const id = randomUUID();
-    for (const node of [first, second]) node.write('plantstore', { id });
+    for (const node of [first, second]) node.write('plantstore', { id, type: 'LogBegun' });
     elect(second);
     const before = await serviceOver(url);
     await created(before.alice, 1, 'Fern');
@@ -109,7 +109,7 @@ describe('a view is not rebuilt', () => {
 
   test('when the leader dies and the other node lags; no list gets shorter', async () => {
     const { first: leader, second: follower, elect, url } = await cluster({ shared: false });
-    const firstEvent = { id: randomUUID() };
+    const firstEvent = { id: randomUUID(), type: 'LogBegun' };
     for (const node of [leader, follower]) node.write('plantstore', firstEvent);
     const service = await serviceOver(url);
     await ready(service);

@@ -71,7 +71,7 @@ describe('an append', () => {
   test('to a cluster whose leader is isolated goes to the next leader', async () => {
     const clock = slowClock();
     const { first, second, elect, url } = await cluster({ shared: false });
-    for (const node of [first, second]) node.write('plantstore', { id: randomUUID() });
+    for (const node of [first, second]) node.write('plantstore', { id: randomUUID(), type: 'LogBegun' });
     const { store } = await open(url);
     await store.append('plant-alice/1', event('Fern'), NO_STREAM);
     elect(second);
@@ -178,7 +178,7 @@ describe('a former leader that does not know yet that it has lost its role,', ()
     const { first, second, elect, url } = await cluster({ shared: false });
     const ids = [randomUUID(), randomUUID()];
     for (const node of [first, second]) {
-      node.write('plantstore', { id: ids[0] as string });
+      node.write('plantstore', { id: ids[0] as string, type: 'LogBegun' });
       node.write('plant-alice/1', { id: ids[1] as string });
     }
     elect(second);
@@ -285,7 +285,7 @@ describe('the last position', () => {
   test('is found by a search that takes longer than its first caller waits', async () => {
     const clock = slowClock();
     const server = await startFakeServer();
-    server.write('plantstore');
+    server.write('plantstore', { type: 'LogBegun' });
     const own = server.write('plant-alice/1');
     server.write('other');
     const { store } = await open(server.url);

@@ -15,7 +15,7 @@ const REFUSED = 'the account may not append; writes are refused';
 async function overSecured() {
   const clock = slowClock();
   const { server, cert, at } = await secured();
-  server.write('plantstore');
+  server.write('plantstore', { type: 'LogBegun' });
   server.write('plant-alice/1', { type: 'PlantCreated', data: { id: '1', user: 'alice', name: 'Fern' } });
   const service = await serviceOver(`esdb://${at(PASSWORD)}?tls=true&tlsCAFile=${cert}`, {
     EVENTSTOREDB_TIMEOUT: '10',

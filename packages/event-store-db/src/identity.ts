@@ -20,6 +20,8 @@ type Options = {
 };
 
 const TYPE = 'LogBegun';
+/** The form of an ID: clients get it in headers, followed by a position. */
+const LOG_ID = /^e[\da-f]{12}$/;
 const NONE: LogId = { id: NO_LOG_ID, isStored: false };
 
 /**
@@ -75,7 +77,10 @@ export class Identity {
     const events = await connection.call('readStream', { stream, limit: 1 }, ATTEMPT_TIMEOUT_MS);
     if (!events) throw lost(`the first event of ${stream} was deleted`);
     const [begun] = events;
-    return begun && { id: storedId(begun), isStored: true };
+    if (!begun) return undefined;
+    const id = storedId(begun);
+    if (id === undefined) throw lost(`the first event of ${stream} is not one of the service`);
+    return { id, isStored: true };
   }
 
   /** Of concurrent attempts, also of other instances, one succeeds. */
@@ -104,10 +109,13 @@ const lost = (reason: string): StoreUnavailable =>
 
 const toLogId = ({ id }: RecordedEvent): string => `e${id.slice(-12)}`;
 
-/** The event that stored the ID of an older log has it; otherwise its own ID gives it. */
-function storedId(begun: RecordedEvent): string {
-  const { logId } = (begun.data ?? {}) as { logId?: unknown };
-  return typeof logId === 'string' ? logId : toLogId(begun);
+/**
+ * The event that stored the ID of an older log has it; otherwise its own ID gives it. Undefined if another program has
+ * written the event.
+ */
+function storedId(begun: RecordedEvent): string | undefined {
+  const { logId = toLogId(begun) } = (begun.data ?? {}) as { logId?: unknown };
+  return begun.type === TYPE && typeof logId === 'string' && LOG_ID.test(logId) ? logId : undefined;
 }
 
 /** Joins the attempt in flight, or starts one; it continues after the timeout of a caller. */

@@ -3,7 +3,7 @@ import { startFakeServer } from '@event-sourced/testing/stores';
 import { describe, expect, test } from 'vitest';
 import { NO_LOG_ID, NO_STREAM, StoreUnavailable } from '../../event-log/src/eventStore.ts';
 import { event, everything } from '../../event-log/src/testing/contract.ts';
-import type { FakeEventStoreDb } from '../src/testing/server.ts';
+import type { EventToWrite, FakeEventStoreDb } from '../src/testing/server.ts';
 
 const IDENTITY = 'plantstore';
 
@@ -57,7 +57,7 @@ describe('the ID of a log', () => {
     server.pauseReadsAfter(1);
     const logId = store.logId();
     await expect.poll(() => server.pausedReads).toBe(1); // the identity stream was not found
-    const begun = server.write(IDENTITY);
+    const begun = server.write(IDENTITY, { type: 'LogBegun' });
     server.write('plant-alice/1');
     server.resumeReads();
     expect(await logId).toBe(`e${begun.id.slice(-12)}`);
@@ -81,6 +81,28 @@ describe('the ID of a log', () => {
     expect(server.calls.read - read).toBeLessThanOrEqual(6);
     expect(new Set(appended.map(({ logId }) => logId))).toEqual(new Set([await store.logId()]));
   });
+
+  test.each<[string, EventToWrite]>([
+    ['another type', { type: 'Written' }],
+    ['an ID with other letters', { type: 'LogBegun', data: { logId: 'ü' } }],
+    ['an ID with full stops', { type: 'LogBegun', data: { logId: 'e1.2.3' } }],
+    ['a long ID', { type: 'LogBegun', data: { logId: `e${'0'.repeat(100_000)}` } }],
+    ['an empty ID', { type: 'LogBegun', data: { logId: '' } }],
+    ['an ID that is no text', { type: 'LogBegun', data: { logId: 5 } }],
+  ])(
+    'is an error if another program has written the first event of its stream, with %s',
+    async (_, begun) => {
+      const { server } = await newServer();
+      server.write(IDENTITY, begun);
+      const { store } = await open(server.url);
+      for (const call of [store.logId(), store.append('plant-alice/1', event('Fern'), NO_STREAM)]) {
+        const error = await call.catch((reason) => reason);
+        expect(error).toBeInstanceOf(StoreUnavailable);
+        expect(error.message).toContain('the first event of plantstore is not one of the service');
+      }
+      expect(server.log.stream('plant-alice/1')).toEqual([]);
+    },
+  );
 
   test.each(['softDelete', 'truncate', 'maxAge', 'tombstone'] as const)(
     'that an administrator has removed (%s) is an error, and not another log',
