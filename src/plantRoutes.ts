@@ -26,7 +26,7 @@ export const ListedPlant = Type.Object(
       Type.Unsafe<bigint>({
         format: 'int64',
         description:
-          'With `fields=id,name,tag`: its ID. `JSON.parse(text, (key, value, { source }) => (key === "id" ? BigInt(source) : value))` keeps all digits.',
+          'With `fields=id,name,tag`: its ID. `JSON.parse(text, (key, value, { source }) => (key === "id" ? BigInt(source) : value))` keeps all digits; the guide has it in TypeScript.',
       }),
     ),
     ...Plant.properties,
@@ -39,7 +39,7 @@ const Int64 = Type.Refine(
   Type.Unsafe<number | bigint>({
     format: 'int64',
     description:
-      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` above 2^53; send a bigint instead, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`.',
+      'Chosen by the client; unique among the user’s plants. JavaScript rounds a `number` above 2^53; send a bigint instead, such as `JSON.stringify({ id: JSON.rawJSON(String(9223372036854775807n)), name: "Fern" })`. The guide has it in TypeScript.',
   }),
   (id) => (typeof id === 'bigint' ? isInt64(id) : Number.isSafeInteger(id)),
   () => 'must be an integer from -9223372036854775808 to 9223372036854775807, without quotes',

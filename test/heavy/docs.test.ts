@@ -102,16 +102,12 @@ test('docs/guide.md shows what its commands print, when pasted in its order', as
   expect(printed.split('---\n').slice(0, -1).map(shown)).toEqual(blocks('', guide).map(shown));
 });
 
-test('docs/guide.md has lines of JavaScript that keep every digit of an ID, and resolve a Link', () => {
-  const [resolve = '', functions = ''] = blocks('js', readFileSync(join(ROOT, 'docs/guide.md'), 'utf8'));
+test('docs/guide.md has a line of JavaScript that resolves a Link', () => {
+  const [resolve = ''] = blocks('js', readFileSync(join(ROOT, 'docs/guide.md'), 'utf8'));
   const next = new Function('link', 'response', `return ${resolve}`)('plants?limit=1', {
     url: 'https://example.org/below/plants?limit=1',
   });
   expect(String(next)).toBe('https://example.org/below/plants?limit=1');
-  const { stringify, parse } = new Function(`${functions} return { stringify, parse };`)();
-  const text = '{"id":9223372036854775807,"name":"Fern"}';
-  expect(parse(text)).toEqual({ id: 9223372036854775807n, name: 'Fern' });
-  expect(stringify(parse(text))).toBe(text);
 });
 
 /** The directory of the commands: a checkout, to which they write their files. */
