@@ -38,7 +38,7 @@ export const API_ERRORS = {
   }),
 };
 
-/** The errors that every route can return; the first one of each status is its example. */
+/** The errors that every route can return. */
 export const COMMON_ERRORS = [
   API_ERRORS.invalidQuery,
   API_ERRORS.malformedHttp,

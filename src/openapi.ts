@@ -1,7 +1,7 @@
 import { CloudEvent } from '@event-sourced/event-log/replay';
 import type { ApiDescription } from '@event-sourced/http';
 import { Erased, Erasure } from './erasureRoutes.ts';
-import { COMMON_ERRORS } from './errors.ts';
+import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
 import { ListedPlant, NewPlant, Plant } from './plantRoutes.ts';
 
 /** The parts of the OpenAPI document that no route defines. */
@@ -20,7 +20,8 @@ export const API: ApiDescription = {
     { name: 'audit', description: 'The log of all users, for tokens with the scope audit.' },
   ],
   schemas: [Plant, NewPlant, ListedPlant, Erasure, Erased, CloudEvent],
-  errors: COMMON_ERRORS,
+  errors: API_ERRORS,
+  commonErrors: COMMON_ERRORS,
   token:
     'A JWT of your identity provider, or one signed with the service’s own key. To create one on the service’s machine: `bin/plant-store token alice`; for the `audit` operations: `bin/plant-store token carol --scope audit`; to erase users: `bin/plant-store token dana --scope erase`.',
 };

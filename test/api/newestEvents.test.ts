@@ -153,7 +153,7 @@ async function serve(store: Partial<EventStore> = logOf(someEvents(3)).log) {
 
 describe('GET /events?order=descending', () => {
   test.each<[query: string, number: number, message: RegExp | string]>([
-    ['order=up', 40004, 'order must be ascending or descending.'],
+    ['order=up', 40004, 'order must be "ascending" or "descending".'],
     ['order=descending&order=descending', 40004, 'order must be given once.'],
     ['before=1', 40004, 'before requires order=descending.'],
     ['order=ascending&before=1', 40004, 'before requires order=descending.'],

@@ -10,15 +10,21 @@ import {
   cloudEventText,
 } from '../../packages/transparency-log/src/digest/cloudEventEntry.ts';
 import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
+import { API_ERRORS } from '../../src/errors.ts';
 import { ROOT } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 
 const { url, as } = await serviceOfFile({ MERKLE_TREE: 'on' });
 const source = await (await fetch(`${url}/openapi.json`)).text();
 
-type Media = { schema: unknown; example?: unknown };
+type Media = {
+  schema: unknown;
+  example?: unknown;
+  examples?: Record<string, { value: { error: number } }>;
+};
 type Described = {
-  headers?: Record<string, { schema: { examples?: string[] } }>;
+  description: string;
+  headers?: Record<string, { schema: { type: string; examples?: unknown[] } }>;
   content?: Record<string, Media>;
 };
 type Operation = {
@@ -111,8 +117,42 @@ describe('the document', () => {
     }
     const headers = operations.flatMap(({ responses }) => Object.values(responses).map((one) => one.headers));
     for (const { schema } of headers.flatMap((one = {}) => Object.values(one)))
-      expect(schema.examples).toEqual([expect.any(String)]);
+      expect(schema.examples).toEqual([expect.any(schema.type === 'integer' ? Number : String)]);
     expect(document.components.schemas.NewPlant.examples).toEqual([{ id: 1, name: 'Fern', tag: 'indoor' }]);
+  });
+
+  test('has every error code as a value with a name, and an example of each code of a response', () => {
+    const { enum: codes, 'x-enum-varnames': names } = document.components.schemas.Error.properties.error;
+    expect(codes).toEqual([...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort());
+    for (const [i, name] of names.entries())
+      expect(API_ERRORS[name as keyof typeof API_ERRORS].code).toBe(codes[i]);
+    const nameOf = (code: number) => names[codes.indexOf(code)];
+    for (const { responses } of operations)
+      for (const [status, { description, content }] of Object.entries(responses)) {
+        if (status === '200') continue;
+        const examples = Object.entries(content?.['application/json']?.examples ?? {});
+        const described = [...description.matchAll(/\((\d{5})\)/g)].map(([, code]) => Number(code));
+        expect(examples.map(([, { value }]) => value.error)).toEqual([...new Set(described)]);
+        for (const [name, { value }] of examples) expect(name).toBe(nameOf(value.error));
+      }
+  });
+
+  test('has the values of parameters and headers that are no free text', () => {
+    const order = replay.parameters.find(({ name }: { name: string }) => name === 'order');
+    expect(order.schema.enum).toEqual(['ascending', 'descending']);
+    const types = new Map(
+      operations
+        .flatMap(({ responses }) =>
+          Object.values(responses).flatMap(({ headers = {} }) => Object.entries(headers)),
+        )
+        .map(([name, { schema }]) => [name, schema.type]),
+    );
+    for (const name of ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset', 'Retry-After'])
+      expect([name, types.get(name)]).toEqual([name, 'integer']);
+  });
+
+  test('has NDJSON as bytes: NSwag takes other text of a media type with json for JSON', () => {
+    expect(replay.responses[200].content['application/x-ndjson'].schema.format).toBe('binary');
   });
 
   test('has an example with a bigint that JavaScript clients send without rounding', async () => {

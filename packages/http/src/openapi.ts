@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 import Negotiator from 'negotiator';
 import { type TSchema, Type } from 'typebox';
 import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
-import { ErrorBody, type ErrorDefinition, sentence } from './errors.ts';
+import { ErrorBody, type ErrorDefinition, type ErrorDefinitions, sentence } from './errors.ts';
 
 // The descriptions of routes in the OpenAPI document.
 
@@ -29,45 +29,57 @@ const COMMON_HEADERS: Headers = {
   'Cache-Control': Type.String({ description: 'Always no-store.', examples: ['no-store'] }),
 };
 const ERROR_HEADERS: Headers = {
-  'Retry-After': Type.String({ description: 'Seconds to wait before a retry.', examples: ['1'] }),
+  'Retry-After': Type.Integer({ description: 'Seconds to wait before a retry.', examples: [1] }),
   'WWW-Authenticate': Type.String({ description: 'The challenge (RFC 6750).', examples: ['Bearer'] }),
 };
 
 /** The headers of responses to authenticated callers, if there is a rate limit. */
 export const RATE_LIMIT_HEADERS: Headers = {
-  'RateLimit-Limit': Type.String({ description: 'The number of requests per window.', examples: ['100'] }),
-  'RateLimit-Remaining': Type.String({
+  'RateLimit-Limit': Type.Integer({ description: 'The number of requests per window.', examples: [100] }),
+  'RateLimit-Remaining': Type.Integer({
     description: 'The number of requests left in this window.',
-    examples: ['99'],
+    examples: [99],
   }),
-  'RateLimit-Reset': Type.String({ description: 'Seconds until the next window.', examples: ['1'] }),
+  'RateLimit-Reset': Type.Integer({ description: 'Seconds until the next window.', examples: [1] }),
 };
 
-type Media = { schema: TSchema; example?: unknown };
+type Example = { summary: string; value: unknown };
+type ErrorNames = ReadonlyMap<number, string>;
+type Media = { schema: TSchema; example?: unknown; examples?: Record<string, Example> };
 type Response = { description: string; headers: Headers; content: Record<string, Media> };
 
 /** The error responses by status, with `headers` for authenticated callers. */
-function errorResponses(errors: readonly ErrorDefinition[], headers: Headers): Record<number, Response> {
+function errorResponses(
+  errors: readonly ErrorDefinition[],
+  headers: Headers,
+  names: ErrorNames,
+): Record<number, Response> {
   const byStatus = Map.groupBy(errors, ({ code }) => Math.floor(code / 100));
   return Object.fromEntries(
-    [...byStatus].map(([status, causes]) => [status, errorsResponse(causes, status === 401 ? {} : headers)]),
+    [...byStatus].map(([status, causes]) => [
+      status,
+      errorsResponse(causes, status === 401 ? {} : headers, names),
+    ]),
   );
 }
 
-function errorsResponse(causes: readonly ErrorDefinition[], headers: Headers): Response {
-  const [first] = causes as [ErrorDefinition];
+function errorsResponse(causes: readonly ErrorDefinition[], headers: Headers, names: ErrorNames): Response {
   const description = [...causes]
     .sort((a, b) => a.code - b.code)
     .map(({ code, description }) => `${description} (${code})`)
     .join('; ');
-  const names = causes.flatMap((cause) => Object.keys(cause.headers));
-  const own = Object.fromEntries(names.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
-  const { code: error, message, exampleDetails: details } = first;
-  const example = { error, message, ...(details && { details }) };
+  const fields = causes.flatMap((cause) => Object.keys(cause.headers));
+  const own = Object.fromEntries(fields.map((name) => [name, ERROR_HEADERS[name] as TSchema]));
+  const examples = firstByCode(causes).map(
+    ({ code: error, message, description, exampleDetails: details }) => [
+      names.get(error),
+      { summary: sentence(description), value: { error, message, ...(details && { details }) } },
+    ],
+  );
   return {
     description: sentence(description),
     headers: { ...own, ...headers },
-    content: { 'application/json': { schema: ErrorBody, example } },
+    content: { 'application/json': { schema: ErrorBody, examples: Object.fromEntries(examples) } },
   };
 }
 
@@ -76,8 +88,10 @@ type OpenApi = NonNullable<FastifyDynamicSwaggerOptions['openapi']>;
 /** The parts of the document that no route defines. */
 export type ApiDescription = Required<Pick<OpenApi, 'info' | 'tags'>> & {
   schemas: readonly TSchema[];
-  /** The errors that every route can return; the first one of each status is its example. */
-  errors: readonly ErrorDefinition[];
+  /** All errors, by name. */
+  errors: ErrorDefinitions;
+  /** The errors that every route can return. */
+  commonErrors: readonly ErrorDefinition[];
   /** How to get a token. */
   token: string;
 };
@@ -110,9 +124,9 @@ export async function serveOpenapi(
       },
     },
     refResolver: { buildLocalReference: ({ $id }) => String($id) },
-    transform: ({ schema, url }) => ({ schema: describeRoute(schema, api.errors), url }),
+    transform: ({ schema, url }) => ({ schema: describeRoute(schema, api), url }),
   });
-  for (const schema of [...api.schemas, ErrorBody]) app.addSchema(publish(schema));
+  for (const schema of [...api.schemas, errorSchema(api.errors)]) app.addSchema(publish(schema));
   const type = 'application/json; charset=utf-8';
   let document: Promise<EncodedContent> | undefined; // shared by all responses
   app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) => {
@@ -132,9 +146,10 @@ export async function serveOpenapi(
 /** Completes the schema of a route for the document: all errors, common headers, and a token by default. */
 function describeRoute(
   { response = {}, errors = [], errorHeaders = {}, ...schema }: FastifySchema,
-  common: readonly ErrorDefinition[],
+  api: ApiDescription,
 ): FastifySchema {
-  const all = { ...(response as object), ...errorResponses([...errors, ...common], errorHeaders) };
+  const described = errorResponses([...errors, ...api.commonErrors], errorHeaders, namesByCode(api.errors));
+  const all = { ...(response as object), ...described };
   const responses = Object.entries<Response>(all).map(([status, response]) => [
     status,
     {
@@ -144,6 +159,32 @@ function describeRoute(
   ]);
   return publish({ security: [{ bearer: [] }], ...schema, response: Object.fromEntries(responses) });
 }
+
+/** The body of an error, with every code, and its name in generated clients. */
+function errorSchema(errors: ErrorDefinitions): TSchema {
+  const byCode = firstByCode(Object.values(errors));
+  const names = namesByCode(errors);
+  const error = Type.Integer({
+    ...ErrorBody.properties.error,
+    enum: byCode.map(({ code }) => code),
+    'x-enum-varnames': byCode.map(({ code }) => names.get(code)),
+    'x-enum-descriptions': byCode.map(({ description }) => sentence(description)),
+  });
+  return Type.Object({ ...ErrorBody.properties, error }, { $id: 'Error' });
+}
+
+/** The first error of each code: a route's own comes before a common one. */
+function firstByCode(errors: readonly ErrorDefinition[]): ErrorDefinition[] {
+  const byCode = new Map(errors.toReversed().map((error) => [error.code, error]));
+  return [...byCode.values()].sort((a, b) => a.code - b.code);
+}
+
+const namesByCode = (errors: ErrorDefinitions): ErrorNames =>
+  new Map(
+    Object.entries(errors)
+      .toReversed()
+      .map(([name, { code }]) => [code, name]),
+  );
 
 /** Converts a schema for the document: named schemas become references, integers with a rule become integers. */
 function publish<T>(schema: T): T {

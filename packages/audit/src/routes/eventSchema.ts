@@ -9,8 +9,12 @@ import { described, FOR_AUDITORS } from './schemas.ts';
 export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
 
-/** Text, since OpenAPI 3.1 cannot describe a sequence of values; 3.2 can, but few tools support it. */
+/**
+ * Bytes, since OpenAPI 3.1 cannot describe a sequence of values; 3.2 can, but few tools support it. Text would be JSON to
+ * NSwag.
+ */
 const Lines = Type.String({
+  format: 'binary',
   contentMediaType: NDJSON,
   contentSchema: CloudEvent,
   description: 'Each line is a CloudEvent.',

@@ -1,11 +1,5 @@
 import type { EventLog, Position, RecordedEvent } from '@event-sourced/event-log';
-import {
-  BadFilter,
-  EventFilter,
-  eventQuery,
-  type StreamNames,
-  textSchema,
-} from '@event-sourced/event-log/replay';
+import { BadFilter, EventFilter, eventQuery, type StreamNames } from '@event-sourced/event-log/replay';
 import type { NextTurn } from '@event-sourced/node/time';
 import { type Static, Type } from 'typebox';
 import { searchBackwards } from './searchBackwards.ts';
@@ -15,17 +9,13 @@ const MAX_LIMIT = 1_000;
 /** A page ends when it has this number of characters, even with few events. */
 const MAX_PAGE_LENGTH = 1024 * 1024;
 
-const ORDER = {
-  isValid: (order: string) => order === 'ascending' || order === 'descending',
-  rule: 'ascending or descending',
-};
-
 /** The query of a replay, or of a page of the newest events. */
 export const orderedEventQuery = (streams: StreamNames) =>
   Type.Object({
     ...eventQuery(streams).properties,
     order: Type.Optional(
-      textSchema(ORDER, {
+      Type.Enum(['ascending', 'descending'], {
+        type: 'string',
         description: `ascending, the default: all events in log order. descending: a page of the newest events first, of at most limit events, ${DEFAULT_LIMIT} without it and never more than ${MAX_LIMIT}, as NDJSON; Link points to the next page.`,
       }),
     ),
