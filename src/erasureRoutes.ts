@@ -19,7 +19,7 @@ const User = Type.Refine(
 
 export const Erasure = Type.Object(
   { user: User },
-  { $id: 'Erasure', description: 'Whom to erase.', examples: [{ user: 'alice' }] },
+  { $id: 'Erasure', description: 'Whom to erase.', examples: [{ user: 'nobody@example.invalid' }] }, // tools send it
 );
 
 export const Erased = Type.Object(
@@ -56,6 +56,7 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
       schema: {
         operationId: 'eraseUser',
         tags: ['erasures'],
+        'x-destructive': true,
         security: [{ bearer: [ERASE_SCOPE] }],
         summary: 'Erase all plants of a user for ever; idempotent',
         description:

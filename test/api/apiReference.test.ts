@@ -1,5 +1,6 @@
 import { refusedWith } from '@event-sourced/testing/refusal';
 import { expect, test } from 'vitest';
+import { API_ERRORS } from '../../src/errors.ts';
 import { appOver } from '../support/appOver.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
@@ -74,6 +75,18 @@ test('without a script, the page has the guide, then each operation of /openapi.
   expect(ids.filter((id) => !html.includes(id))).toEqual([]);
   expect(html.indexOf('id="create-a-plant"')).toBeGreaterThan(0);
   expect(html.indexOf('id="create-a-plant"')).toBeLessThan(html.indexOf('id="/plants/createPlant"'));
+});
+
+test('the page has a table of all error codes, with the operations that return them', async () => {
+  const html = await (await fetch(`${await serve()}/docs`)).text();
+  const rows = [...html.matchAll(/<tr><td>(\d+)<\/td><td>(.*?)<\/td><td>(.*?)<\/td>/g)];
+  const codes = [...new Set(Object.values(API_ERRORS).map(({ code }) => code))].sort();
+  expect(rows.map(([, code]) => Number(code))).toEqual(codes);
+  const operationsOf = (code: string) => rows.find((row) => row[1] === code)?.[3]?.replaceAll(/<.*?>/g, '');
+  expect(operationsOf('40003')).toBe('createPlant');
+  expect(operationsOf('40005')).toBe('listPlants, countEvents, replayEvents');
+  for (const code of ['40101', '40401', '40501']) expect(operationsOf(code)).toBe('all');
+  expect(html).toContain('<b class="get">GET</b>');
 });
 
 test.each(['/docs', '/docs/style.css', '/openapi.json'])('%s is the same in each encoding', async (path) => {

@@ -31,6 +31,7 @@ type Operation = {
   operationId: string;
   summary: string;
   description: string;
+  'x-destructive'?: boolean;
   responses: Record<string, Described>;
   parameters?: { required: boolean; example?: unknown }[];
 };
@@ -153,6 +154,21 @@ describe('the document', () => {
 
   test('has NDJSON as bytes: NSwag takes other text of a media type with json for JSON', () => {
     expect(replay.responses[200].content['application/x-ndjson'].schema.format).toBe('binary');
+  });
+
+  test('has examples of operations that destroy which destroy nothing', async () => {
+    await as('alice').create(1, { name: 'Fern' });
+    const destructive = Object.entries<Record<string, Operation>>(document.paths).filter(
+      ([, { post }]) => post?.['x-destructive'],
+    );
+    expect(destructive.map(([path]) => path)).toEqual(['/erasures']);
+    const body = JSON.stringify(document.components.schemas.Erasure.examples[0]);
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+    const response = await as('dana', 'erase').request('/erasures', init);
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { events: 0, records: [], scrubbed: true },
+    ]);
   });
 
   test('has an example with a bigint that JavaScript clients send without rounding', async () => {

@@ -1,5 +1,7 @@
 import type { Page } from 'puppeteer-core';
 import { expect, test } from 'vitest';
+import { succeeded } from '../support/cli.ts';
+import { run } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 import { accessibilityProblems } from './axe.ts';
 import { HAS_BROWSER, openPage } from './browser.ts';
@@ -10,6 +12,7 @@ const operation = (id: string) => `section:has(> [id="/${id}"])`;
 const CREATE = operation('plants/createPlant');
 const LIST = operation('plants/listPlants');
 const REPLAY = operation('audit/replayEvents');
+const ERASE = operation('erasures/eraseUser');
 
 /** Sends the form of an operation; returns the status and the body that the page shows. */
 async function tryOut(page: Page, section: string, body?: string): Promise<[string, string]> {
@@ -86,6 +89,63 @@ test.skipIf(!HAS_BROWSER)(
     // while the stream goes on
     await page.waitForFunction(`document.querySelector(${result})?.textContent.includes('id: 2')`);
     expect(requests).toEqual(expect.arrayContaining([`${url}/events?limit=100`]));
+    expect(problems).toEqual([]);
+  },
+);
+
+test.skipIf(!HAS_BROWSER)(
+  'an operation that destroys asks first, with the request; its example names no user',
+  async () => {
+    await as('alice').create(1, { name: 'Oak' });
+    const { page, requests, problems } = await openPage(`${url}/docs#/erasures/eraseUser`);
+    await page.locator('#bearer').fill((await bearer('dana', 'erase')).replace('Bearer ', ''));
+    const questions: string[] = [];
+    page.once('dialog', async (dialog) => {
+      questions.push(dialog.message());
+      await dialog.dismiss();
+    });
+    await page.locator(`${ERASE} .try > summary`).click();
+    await page.locator(`${ERASE} button:not([type])`).click();
+    await expect.poll(() => questions).toHaveLength(1);
+    expect(questions[0]).toMatch(
+      RegExp(`^POST ${url}/erasures\\s+\\{\\s+"user": "nobody@example.invalid"\\s+\\}`),
+    );
+    page.once('dialog', (dialog) => dialog.accept());
+    const [status, erased] = await tryOut(page, ERASE);
+    expect([status, JSON.parse(erased)]).toEqual(['200', expect.objectContaining({ events: 0 })]);
+    expect(requests.filter((one) => one.endsWith('/erasures'))).toHaveLength(1);
+    expect(await as('alice').list()).toContainEqual({ name: 'Oak' });
+    expect(problems).toEqual([]);
+  },
+);
+
+test.skipIf(!HAS_BROWSER)(
+  'examples have the address of the service, and a button that copies them; the contents mark the section in sight',
+  async () => {
+    const { page, problems } = await openPage(`${url}/docs`);
+    await page.evaluate('navigator.clipboard.writeText = async (text) => { globalThis.copied = text; }');
+    await page.locator('.copy').click();
+    expect(await page.evaluate('copied')).toMatch(RegExp(`^URL=${url}\nTOKEN=`));
+    expect(await page.$eval('main', ({ textContent }) => textContent)).not.toContain('127.0.0.1:3000');
+
+    await page.locator(`${CREATE} .try > summary`).click();
+    await page.locator(`${CREATE} textarea`).fill(`{\n  "id": 7,\n  "name": "Ann's"\n}`);
+    await page.locator(`${CREATE} .copy`).click();
+    const curl = (await page.evaluate('copied')) as string;
+    const env = { TOKEN: (await bearer('alice')).replace('Bearer ', '') };
+    expect(succeeded(await run({ command: ['sh', '-c', curl.replace('curl', 'curl -sS')], env }))).toBe(
+      `{"name":"Ann's"}`,
+    );
+
+    const marked = () =>
+      page.$$eval('nav [aria-current]', (links) => links.map(({ textContent }) => textContent));
+    for (const [id, text] of [
+      ['/audit/replayEvents', 'Replay the log; an event stream continues with each new event'],
+      ['pages', 'Pages'],
+    ]) {
+      await page.evaluate(`location.hash = ${JSON.stringify(`#${id}`)}`);
+      await expect.poll(marked).toEqual([text]);
+    }
     expect(problems).toEqual([]);
   },
 );

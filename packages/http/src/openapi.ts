@@ -13,6 +13,8 @@ declare module 'fastify' {
     errors?: readonly ErrorDefinition[];
     /** The headers of error responses to authenticated callers. */
     errorHeaders?: Headers;
+    /** Whether the route destroys data: the API reference asks before it sends such a request. */
+    'x-destructive'?: boolean;
   }
 }
 

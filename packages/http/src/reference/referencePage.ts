@@ -15,6 +15,7 @@ type Operation = {
   parameters?: Parameter[];
   requestBody?: { content: Record<string, Media> };
   security?: { bearer?: string[] }[];
+  'x-destructive'?: boolean;
   responses: Record<string, Response>;
 };
 type Parameter = Described & {
@@ -25,13 +26,19 @@ type Parameter = Described & {
   schema: Schema;
 };
 type Response = Described & { headers?: Record<string, Described>; content?: Record<string, Media> };
-type Media = { schema: Schema; example?: unknown };
+type Media = {
+  schema: Schema;
+  example?: unknown;
+  /** Of an error response, one for each code. */
+  examples?: Record<string, { value: { error: number } }>;
+};
 type Described = { description?: string };
 type Schema = Described & {
   $ref?: string;
   type?: string;
   format?: string;
   enum?: unknown[];
+  'x-enum-descriptions'?: string[];
   items?: Schema;
   properties?: Record<string, Schema>;
   required?: string[];
@@ -44,6 +51,9 @@ const join = <T>(items: Iterable<T>, toHtml: (item: T) => string): string => [..
 const slug = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]+/g, '-');
 
 const pre = (text: string): string => `<pre><code>${coloured(text.trim())}</code></pre>`;
+/** The script shows the button, and replaces the address of an example with that of the service. */
+const copyable = (text: string): string =>
+  `<div class="code">${pre(text).replace(/http:\/\/127\.0\.0\.1:\d+/g, '<span class="origin">$&</span>')}<button type="button" class="copy" hidden>Copy</button></div>`;
 /** Strings of JSON in HTML, with the colon after a key; and numbers and words. */
 const TOKEN = /(&#34;.*?&#34;)(:?)|(?<=[ [:,])[-\w.]+/g;
 const coloured = (text: string): string =>
@@ -61,7 +71,7 @@ const markdown = new Marked({
     heading({ tokens, depth, text }) {
       return `<h${depth} id="${slug(text)}">${this.parser.parseInline(tokens)}</h${depth}>`;
     },
-    code: ({ text }) => pre(text),
+    code: ({ text, lang }) => (lang ? copyable(text) : pre(text)),
   },
 });
 const toHtml = (text = ''): string => markdown.parse(text, { async: false });
@@ -93,6 +103,7 @@ export function referencePage(api: ApiDocument, guide: string, [style, script, i
 <li class="tag">guide</li>${join(chapters, (chapter) => ('text' in chapter ? link(slug(chapter.text), chapter.text) : ''))}
 ${link('token', 'Token')}
 ${join(tags, (tag) => `<li class="tag">${toText(tag.name)}</li>${join(tag.operations, (o) => link(anchor(o), o.summary))}`)}
+${link('errors', 'Errors')}
 ${link('schemas', 'Schemas')}
 </ul></details></nav>
 <main>
@@ -105,6 +116,8 @@ ${toHtml(api.components.securitySchemes.bearer.description)}
 <input id="bearer" class="secret" autocomplete="off" spellcheck="false"></label></p>
 </section>
 ${join(tags, (tag) => `<h2 id="${slug(tag.name)}">${toText(tag.name)}</h2>${toHtml(tag.description)}${join(tag.operations, (o) => section(o, api))}`)}
+<h2 id="errors">Errors</h2>
+${errorTable(operations, api)}
 <h2 id="schemas">Schemas</h2>
 ${join(Object.entries(api.components.schemas), ([name, schema]) => `<section><h3 id="${name}">${name}</h3>${toHtml(schema.description)}${properties(schema)}</section>`)}
 </main>
@@ -126,7 +139,7 @@ function section(operation: Located, { components }: ApiDocument): string {
   const bodySchema = body && resolve(body.schema, components.schemas);
   return `<section class="operation">
 <h3 id="${anchor(operation)}">${toText(summary)}</h3>
-<p class="route"><b>${method.toUpperCase()}</b> <code>${toText(path)}</code>${join(scopes, (scope) => ` <span>scope ${toText(scope)}</span>`)}</p>
+<p class="route"><b class="${method}">${method.toUpperCase()}</b> <code>${toText(path)}</code>${join(scopes, (scope) => ` <span>scope ${toText(scope)}</span>`)}</p>
 ${toHtml(description)}
 ${list('Parameters', parameters, (p) => `<code>${toText(p.name)}</code> <span>${p.in}${p.required ? ', required' : ''}</span>`)}
 ${bodySchema ? `<h4>Body: ${bodyType}</h4>${toHtml(bodySchema.description)}${properties(bodySchema)}` : ''}
@@ -137,6 +150,23 @@ ${join(Object.entries(success?.content ?? {}), ([type, { example: value }]) => `
 <details><summary>Errors</summary>${list('', named(errors), (e) => `<code>${e.name}</code>`)}</details>
 ${tryIt(operation, bodyType, body?.example ?? bodySchema?.examples?.[0])}
 </section>`;
+}
+
+/** All codes, and the operations that return them. */
+function errorTable(operations: readonly Located[], { components }: ApiDocument): string {
+  const { enum: codes = [], 'x-enum-descriptions': causes = [] } =
+    components.schemas.Error?.properties?.error ?? {};
+  const codesOf = ({ responses }: Operation): number[] =>
+    Object.values(responses)
+      .flatMap(({ content = {} }) => Object.values(content))
+      .flatMap(({ examples = {} }) => Object.values(examples).map(({ value }) => value.error));
+  const rows = join(codes.entries(), ([i, code]) => {
+    const returning = operations.filter((operation) => codesOf(operation).includes(code as number));
+    const isCommon = [0, operations.length].includes(returning.length);
+    const links = returning.map((o) => `<a href="#${anchor(o)}">${o.operationId}</a>`).join(', ');
+    return `<tr><td>${code}</td><td>${toText(causes[i] ?? '')}</td><td>${isCommon ? 'all' : links}</td></tr>`;
+  });
+  return `<table><thead><tr><th>Code</th><th>Cause</th><th>Operations</th></tr></thead><tbody>${rows}</tbody></table>`;
 }
 
 const named = <T>(byName: Record<string, T> = {}): (T & { name: string })[] =>
@@ -162,7 +192,7 @@ function properties({ properties = {}, required = [] }: Schema): string {
 
 /** A form that the script of the page sends, and shows. */
 function tryIt(
-  { path, method, parameters = [], responses }: Located,
+  { path, method, parameters = [], responses, 'x-destructive': destroys }: Located,
   bodyType?: string,
   body?: unknown,
 ): string {
@@ -174,11 +204,12 @@ function tryIt(
       `<input name="${name}" data-in="${place}" value="${toText(`${value}`)}"${required ? ' required' : ''}>`,
     );
   return `<details class="try" hidden><summary>Try it</summary>
-<form data-method="${method.toUpperCase()}" data-path="${toText(path.slice(1))}">
+<form data-method="${method.toUpperCase()}" data-path="${toText(path.slice(1))}"${destroys ? ' data-destroys' : ''}>
 ${bodyType ? field('Body', `<textarea name="${bodyType}" data-in="body" rows="5" spellcheck="false">${toText(example(body))}</textarea>`) : ''}
 ${join(parameters, input)}
 ${types.length > 1 ? field('Accept', `<select name="Accept" data-in="header">${join(types, (type) => `<option>${type}</option>`)}</select>`) : ''}
 <p><button>Send</button> <button type="reset">Stop and clear</button></p>
 </form>
+${copyable('curl')}
 <div class="result" role="status"></div></details>`;
 }
