@@ -137,6 +137,7 @@ describe('docker-compose.tls.yml', () => {
   test('publishes the API with TLS only, by the backends of docker-compose.yml', () => {
     expect(override.services.proxy?.ports).toEqual(['3443:3443']);
     const frontend = override.configs['haproxy-tls']?.content ?? '';
+    expect(frontend).toMatch(/^ *bind .* alpn http\/1\.1$/m); // HTTP/2 can hide that a response has broken off
     expect(frontend).toMatch(/bind :3443 ssl crt \/certs\/node\.pem/);
     const backends = [...frontend.matchAll(/_backend (\w+)/g)].map(([, name]) => name);
     expect(backends).toEqual(['live', 'ready']);

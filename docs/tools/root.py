@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Computes SIZE:ROOT, the Merkle root, of the events on standard input, and checks what is erased.
 
-The input has one event per line, as `bin/plant-store replay` and `GET /events` print them.
+The input has one event per line, as `bin/plant-store replay --end` and `GET /events?end=true` print them.
 With SIZE, later lines are ignored: the root is that of the first SIZE events, those of a checkpoint.
+Without SIZE, the last line must say where the events end: otherwise the input has broken off.
 A later record must name each erased event, and a record may name nothing else.
 It reads events that this service has written; packages/transparency-log/SPECIFICATION.md has the rules for others.
 """
 import argparse
 import hashlib
-import itertools
 import json
 import re
 import sys
@@ -96,6 +96,16 @@ def entries(lines, erased):
         sys.exit(f"line {min(unnamed) + 1} is erased, and no later line is the record of it: {AGAIN}")
 
 
+def lines_until_end(lines, limit):
+    """The first `limit` lines; without a limit, the lines before the last one, which says where the events end."""
+    for index, line in enumerate(lines):
+        if index == limit or re.fullmatch(rb'\{"end":"[0-9]+"\}\n?', line):
+            return
+        yield line
+    if limit is None:
+        sys.exit('the input has broken off: its last line, {"end":"POSITION"}, is missing; use ?end=true, or --end')
+
+
 def tree_head(entries):
     size, trees = 0, []  # the roots of the perfect subtrees, the largest first
     for entry in entries:
@@ -117,7 +127,7 @@ if expected is not None and not re.fullmatch("[0-9]{1,15}", expected):
     parser.error(f"SIZE must be a number of events, such as 7, but is {expected[:200]!r}; the checkpoint may be an error")
 limit = None if expected is None else int(expected)
 erased = {"events": 0, "records": 0}
-size, root = tree_head(entries(itertools.islice(sys.stdin.buffer, limit), erased))
+size, root = tree_head(entries(lines_until_end(sys.stdin.buffer, limit), erased))
 if limit not in (None, size):
     sys.exit(f"the input has {size} events, fewer than {limit}")
 if erased["events"]:

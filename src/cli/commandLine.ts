@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { once, reportInOneLine } from '@event-sourced/node/cli';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Context } from './context.ts';
 import { PlantEventQuery } from './eventOptions.ts';
 
@@ -52,6 +52,12 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
   replay
     .option('--follow', 'Follow the log: continue with each new event.')
     .option('--table', 'Print a table instead of JSON.')
+    .addOption(
+      new Option('--end', 'Print a last line that says where the replay ended.').conflicts([
+        'follow',
+        'table',
+      ]),
+    )
     .action((options) =>
       run(async (context) => (await import('./replay.ts')).replayCommand(options, context)),
     );

@@ -1,11 +1,11 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
-import { type EventQuery, replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { type EventQuery, formatEnd, replay, toCloudEvent } from '@event-sourced/event-log/replay';
 import { printable } from '@event-sourced/node/cli';
 import { hashedAttributes } from '@event-sourced/transparency-log/digest';
 import { type Context, useLog, write } from './context.ts';
 import { parseEventOptions } from './eventOptions.ts';
 
-type Options = EventQuery & { follow?: true; table?: true };
+type Options = EventQuery & { follow?: true; table?: true; end?: true };
 
 export async function replayCommand(options: Options, context: Context): Promise<void> {
   const { config, output, signal } = context;
@@ -17,10 +17,12 @@ export async function replayCommand(options: Options, context: Context): Promise
   const log = await useLog(resources, context, { forHashing: true });
   const batches = replay(log, filter, { signal, live: options.follow === true });
   let header = options.table ? TABLE_HEADER : '';
-  for await (const { events } of batches) {
-    if (events.length === 0) continue;
-    await write(output, `${header}${events.map(format).join('\n')}\n`);
-    header = '';
+  for await (const { events, end } of batches) {
+    if (events.length > 0) {
+      await write(output, `${header}${events.map(format).join('\n')}\n`);
+      header = '';
+    }
+    if (options.end && end !== undefined) await write(output, formatEnd(end));
   }
   if (!signal.aborted) await write(output, header);
 }

@@ -86,7 +86,7 @@ test.each([...OPERATIONS, ['GET', '/tile/0/x000/000', ''], ['HEAD', '/plants', '
   },
 );
 
-const IN_EVENTS = 'the parameters are after, user, id, type, since, until, limit, order, before.';
+const IN_EVENTS = 'the parameters are after, user, id, type, since, until, limit, order, before, end.';
 const IN_PLANTS = 'the parameters are limit, after, fields.';
 
 test.each([

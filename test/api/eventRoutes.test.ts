@@ -118,6 +118,25 @@ test.each<[query: string, positions: string[]]>([
   expect((await linesIn(await getEvents(query))).map(({ position }) => position)).toEqual(positions);
 });
 
+test.each<[query: string, end: string]>([
+  ['', '3'],
+  ['limit=2', '2'],
+  ['limit=3', '3'],
+  ['limit=0&after=1', '1'],
+  ['user=bob', '3'],
+  ['user=alice&limit=1', '1'],
+  ['user=bob&after=3', '3'],
+  ['type=None', '3'],
+])('GET /events?%s with end=true ends with the line of the position %s', async (query, end) => {
+  const whole = await (await getEvents(`?${query}`)).text();
+  expect(await (await getEvents(`?${query}&end=true`)).text()).toBe(`${whole}{"end":"${end}"}\n`);
+});
+
+test('the last line of an empty log is the position before the first event', async () => {
+  const { as } = await startService();
+  expect(await (await as('carol', 'audit').request('/events?end=true')).text()).toBe('{"end":"0"}\n');
+});
+
 test.each<[query: string, number: number, message: RegExp | string]>([
   ['after', 40005, 'after is not a log position.'],
   ['after=9223372036854775807', 40005, /^after is beyond the end/],
@@ -125,6 +144,8 @@ test.each<[query: string, number: number, message: RegExp | string]>([
   ['user=', 40004, /^user must be 1 to 255/],
   ['type=', 40004, 'type must be an event type.'],
   ['until=2026-03-01T12:00:00%ED%A0%80', 40004, /^until must be an RFC 3339 time/],
+  ['end=false', 40004, /^end must be/],
+  ['end=true&order=descending', 40004, 'end cannot be combined with order=descending.'],
   ['limit=-1', 40004, /^limit must be an integer from 0/],
   ['limit=1&limit=2', 40004, 'limit must be given once.'],
   ['since=2026-03-02T00:00:00Z&until=2026-03-01T00:00:00Z', 40004, 'since must not be later than until.'],
@@ -255,9 +276,15 @@ describe('an unavailable log', () => {
 
   test('in the middle of a replay aborts the response', async () => {
     const { url, log } = await appOver({ lastPosition: async () => 9n, readAll: failingLater }, AUDITORS);
-    const response = await fetch(`${url}/events`, { headers: { ...CAROL, 'accept-encoding': 'identity' } });
+    const headers = { ...CAROL, 'accept-encoding': 'identity' };
+    const response = await fetch(`${url}/events?end=true`, { headers });
     expect(response.status).toBe(200);
-    await expect(response.text()).rejects.toThrow();
+    const received: Buffer[] = [];
+    const reading = async (): Promise<void> => {
+      for await (const piece of response.body ?? []) received.push(Buffer.from(piece));
+    };
+    await expect(reading()).rejects.toThrow();
+    expect(Buffer.concat(received).toString()).not.toContain('"end"');
     await expect.poll(log).toContain(SECRET);
   });
 });

@@ -36,6 +36,9 @@ test.for(['the embedded log', 'EventStoreDB'])(
     const all = await linesOf(service.url, { token });
     expect(all).toHaveLength(server ? PLANTS.length : PLANTS.length + 1);
     expect(succeeded(await runCli(['replay'], env))).toBe(printed(all));
+    const toEnd = await linesOf(service.url, { token, query: '?end=true' });
+    expect(toEnd).toEqual([...all, `{"end":"${JSON.parse(all.at(-1) ?? '').position}"}`]);
+    expect(succeeded(await runCli(['replay', '--end'], env))).toBe(printed(toEnd));
 
     const [alice = '', , third = ''] = all.slice(-PLANTS.length);
     const after = ['--after', JSON.parse(alice).position, '--limit', '2'];

@@ -157,6 +157,7 @@ describe('docs/auditing.md', () => {
     );
     expect(http).toBe(machine);
     const events = http.trimEnd().split('\n');
+    expect(events.pop()).toMatch(/^\{"end":"\d+"\}$/);
     expect(events.map((line) => JSON.parse(line).data.name)).toEqual(PLANTS.map(([, , { name }]) => name));
     expect(others).toEqual([]);
   });
@@ -359,7 +360,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
 
   test('check the consistency proofs of all sizes', async () => {
     const lines = succeeded(await runCli(['replay'], inDir)).split(/(?<=\n)/);
-    const logs = lines.map((_, i) => lines.slice(0, i + 1).join(''));
+    const logs = lines.map((_, i) => `${lines.slice(0, i + 1).join('')}{"end":"0"}\n`);
     const heads = (await python('root.py', logs)).map((ended) => succeeded(ended).trim());
     expect(heads.at(-1)).toBe(expectedRoot);
     const { origin, key } = loadExistingLogKey(readConfig(inDir));
@@ -387,7 +388,7 @@ describe.runIf(hasPython)('the scripts of docs/tools', () => {
     expect(await runCli(['erase', 'alice', '--yes'], erased)).toMatchObject({
       stdout: 'erased 3 events; records: 7\n',
     });
-    const lines = succeeded(await runCli(['replay'], erased));
+    const lines = succeeded(await runCli(['replay', '--end'], erased));
     expect(lines).not.toContain('alice');
     const printed = succeeded(await runCli(['verify', '--expect', expectedRoot], erased));
     const root = /^expect +(\S+)$/m.exec(printed)?.[1] ?? '';

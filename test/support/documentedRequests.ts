@@ -21,6 +21,7 @@ export const DOCUMENTED: readonly [number, string, string, RequestInit, string?]
   [403, 'erase without the scope erase', '/erasures', post('{"user":"zoe"}')],
   [200, 'replay', '/events', {}],
   [200, 'replay no event', '/events?limit=0', {}],
+  [200, 'replay up to its end', '/events?end=true', {}],
   [200, 'stream one event', '/events?limit=1', { headers: { accept: 'text/event-stream' } }],
   [200, 'count events', '/events/histogram', {}],
   [400, 'count events before a wrong position', '/events/histogram?before=x', {}],

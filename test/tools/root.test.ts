@@ -44,15 +44,18 @@ function head(events: readonly Event[]): string {
   return `${tree.size}:${tree.root()}`;
 }
 
-/** Runs the script on lines, or on the lines of events. */
+const END = '{"end":"9"}\n';
+
+/** Runs the script on lines, or on the lines of events, and the last line of a replay. */
 const root = (given: readonly (Event | CloudEvent | string)[], ...args: string[]) => {
   const lines = given.map((one, index) => {
     if (typeof one === 'string') return one;
     return JSON.stringify('specversion' in one ? one : line(one, index));
   });
-  const command = ['python3', join(ROOT, 'docs/tools/root.py'), ...args];
-  return run({ command }, lines.map((one) => `${one}\n`).join(''));
+  return runScript(`${lines.map((one) => `${one}\n`).join('')}${END}`, ...args);
 };
+const runScript = (input: string, ...args: string[]) =>
+  run({ command: ['python3', join(ROOT, 'docs/tools/root.py'), ...args] }, input);
 
 const refused = (message: string, code = 1) => ({
   code,
@@ -148,6 +151,13 @@ describe.runIf(hasPython)('docs/tools/root.py', () => {
       expect(await root([stub(fern), moss, recordOf(data, 3)])).toEqual(
         refused('line 3 is a false record: '),
       );
+    });
+
+    test('events without the line that says where they end, unless SIZE says it', async () => {
+      const input = `${JSON.stringify(line(fern))}\n`;
+      for (const brokenOff of ['', input])
+        expect(await runScript(brokenOff)).toEqual(refused('the input has broken off: its last line'));
+      expect(await runScript(input, '1')).toMatchObject({ code: 0, stdout: `${head([fern])}\n` });
     });
 
     test('what is no line of an event, and says what it got', async () => {

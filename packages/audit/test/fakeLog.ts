@@ -60,7 +60,7 @@ export class FakeLog {
       const entries = this.#entries.slice(index * 256, index * 256 + width);
       return formatDigestBundle(Buffer.from(entries.join(''), 'hex'));
     },
-    lines: (query: string) => this.#lines(new URLSearchParams(query)),
+    lines: (query: Record<string, string>) => this.#lines(new URLSearchParams(query)),
     newest: () => this.tree.head(this.signed),
     pause: async (): Promise<void> => this.onPause(),
     onProgress: (): void => {},

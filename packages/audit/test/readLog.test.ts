@@ -145,7 +145,7 @@ describe('there is an alarm', () => {
     const source = { ...log.source };
     log.hide(0);
     source.lines = (query) => {
-      if (query === '') return log.source.lines(query);
+      if (query.after === undefined) return log.source.lines(query);
       Object.assign(source, other.source);
       return source.lines(query);
     };

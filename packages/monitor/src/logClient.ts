@@ -10,6 +10,7 @@ import {
   type TileOrEntries,
   tilePath,
 } from '@event-sourced/tlog';
+import { untilEnd } from '@event-sourced/transparency-log/digest';
 import { LRUCache } from 'lru-cache';
 import { NotChecked } from './notChecked.ts';
 import { readLines } from './readLines.ts';
@@ -63,10 +64,10 @@ export class LogClient {
 
   /** The events as lines of JSON, in the format of this service: after a position, or of a type. */
   async *events(query: { after?: string; type?: string }): AsyncGenerator<string> {
-    const url = `${this.#url}/events?${new URLSearchParams(query)}`;
+    const url = `${this.#url}/events?${new URLSearchParams({ ...query, end: 'true' })}`;
     try {
       const response = await this.#fetch(url, { types: NDJSON, signal: this.#signal });
-      yield* readLines(response.body);
+      yield* untilEnd(readLines(response.body));
     } catch (error) {
       throw this.#notChecked(url, error);
     }

@@ -112,7 +112,7 @@ export async function serve(
       if (!lines) return void response.writeHead(404).end();
       response
         .setHeader('content-type', 'application/x-ndjson')
-        .end(lines.map((line) => `${line}\n`).join(''));
+        .end([...lines, '{"end":"0"}'].map((line) => `${line}\n`).join(''));
     } else if (!tile) response.writeHead(404).end();
     else {
       const { level, index, width } = tile;

@@ -54,20 +54,26 @@ test('events are lines in pieces of any size, read after a position or by type',
   const client = await clientOf(async ({ url }, response) => {
     urls.push(url);
     response.setHeader('content-type', 'application/x-ndjson');
-    for (const byte of Buffer.from('{"a":"é\u2028"}\n\n{}\n'))
+    for (const byte of Buffer.from('{"a":"é\u2028"}\n\n{}\n{"end":"9"}\n'))
       await new Promise((sent) => response.write(Buffer.of(byte), sent));
     response.end();
   });
   expect(await Array.fromAsync(client.events({ after: '7' }))).toEqual(['{"a":"é\u2028"}', '', '{}']);
   await Array.fromAsync(client.events({ type: 'EventErased' }));
-  expect(urls).toEqual(['/events?after=7', '/events?type=EventErased']);
+  expect(urls).toEqual(['/events?after=7&end=true', '/events?type=EventErased&end=true']);
 });
 
 test.each([
-  ['end within a line', 'application/x-ndjson', /the response ends within a line$/],
-  ['have another media type', 'text/plain', /its content type is text\/plain$/],
-])('events that %s are unavailable', async (_, type, message) => {
-  const client = await clientOf((_request, response) => response.setHeader('content-type', type).end('{}'));
+  ['end within a line', 'application/x-ndjson', '{}', /the response ends within a line$/],
+  [
+    'do not say where they end',
+    'application/x-ndjson',
+    '{}\n',
+    /has broken off: its last line, .* is missing$/,
+  ],
+  ['have another media type', 'text/plain', '{}', /its content type is text\/plain$/],
+])('events that %s are unavailable', async (_, type, body, message) => {
+  const client = await clientOf((_request, response) => response.setHeader('content-type', type).end(body));
   const events = Array.fromAsync(client.events({}));
   await expect(events).rejects.toThrow(NotChecked);
   await expect(events).rejects.toThrow(message);

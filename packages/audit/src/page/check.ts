@@ -21,7 +21,7 @@ import { openReceipt, type Receipt } from '@event-sourced/transparency-log/diges
 import { ApiError, errorMessage, pause } from './api.ts';
 import { button, copyButton, facts, link, make, saveFile } from './dom.ts';
 import { contradictionFacts, eventFacts, mismatchFacts } from './entryFacts.ts';
-import { readLines } from './events.ts';
+import { replayLines } from './events.ts';
 import { type ComparedLog, Contradiction, readLog } from './readLog.ts';
 import { type Context, Screen } from './screen.ts';
 import { count, counted, visible } from './text.ts';
@@ -161,9 +161,7 @@ export class Check extends Screen {
     try {
       const compared = await readLog(this.#checkpoint, {
         read: (tile: TileOrEntries) => api.getBytes(tilePath(tile), { signal }),
-        async *lines(query) {
-          yield* readLines(await api.get(`events${query}`, { signal }));
-        },
+        lines: (query) => replayLines(api, query, signal),
         newest: () => this.#update(key),
         async pause() {
           await pause(CHECKPOINT_INTERVAL_MS, signal);

@@ -1,7 +1,11 @@
 import { EVENTS_ERASED, parseRecord } from '@event-sourced/event-log/erasure';
+import { untilEnd } from '@event-sourced/transparency-log/digest';
 import type { BarCounts } from '../histogram/bars.ts';
 import type { Api } from './api.ts';
 import { parseTime } from './text.ts';
+
+/** Not less than the last line of a replay. */
+const END_BYTES = 64;
 
 /** An event to show; `json` is its CloudEvent, exactly as received. */
 export type ShownEvent = {
@@ -61,6 +65,25 @@ export async function readHistogram(
   signal: AbortSignal,
 ): Promise<Histogram> {
   return (await api.get(`events/histogram?${query}`, { signal })).json() as Promise<Histogram>;
+}
+
+/** The lines of a whole replay. @throws ApiError; Error if it breaks off */
+export async function* replayLines(
+  api: Api,
+  query: Record<string, string>,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  yield* untilEnd(
+    readLines(await api.get(`events?${new URLSearchParams({ ...query, end: 'true' })}`, { signal })),
+  );
+}
+
+/** A whole replay as a file, with its last line. @throws ApiError; Error if it breaks off */
+export async function replayFile(api: Api, query: URLSearchParams): Promise<Blob> {
+  query.set('end', 'true');
+  const file = await (await api.get(`events?${query}`)).blob();
+  await Array.fromAsync(untilEnd(readLines(new Response(file.slice(-END_BYTES)))));
+  return file;
 }
 
 /** The lines of a response, without line ends. Omits an incomplete last line. */

@@ -1,7 +1,7 @@
 import { EVENTS_ERASED } from '@event-sourced/event-log/erasure';
 import type { Entity, EntityType } from '../entityType.ts';
 import { cellText, chip, link, make, suggest } from './dom.ts';
-import { countErased, parseEvent, readLines, readPage } from './events.ts';
+import { countErased, parseEvent, readPage, replayLines } from './events.ts';
 import { type Context, Screen } from './screen.ts';
 import { type Change, type State, statesAt } from './states.ts';
 import { counted, parseTime } from './text.ts';
@@ -97,8 +97,8 @@ export class PointInTime extends Screen {
   /** Says how many events of the log are erased, of any user: the log does not name them. */
   async #showErased(signal: AbortSignal): Promise<void> {
     let erased = 0;
-    const records = await this.api.get(`events?type=${EVENTS_ERASED}`, { signal });
-    for await (const line of readLines(records)) erased += countErased(parseEvent(line));
+    for await (const line of replayLines(this.api, { type: EVENTS_ERASED }, signal))
+      erased += countErased(parseEvent(line));
     const { noun } = this.#entityType.streams;
     const text = `${counted(erased, 'event')} of the log were erased; their ${noun}s are not shown. `;
     this.find('.erased').replaceChildren(text, link('The records', `#timeline?type=${EVENTS_ERASED}`));
@@ -109,8 +109,7 @@ export class PointInTime extends Screen {
     const { streams, evolve } = this.#entityType;
     const changes: Change[] = [];
     const entities = new Map<string, Entity | undefined>();
-    const response = await this.api.get(`events?${new URLSearchParams({ user })}`, { signal });
-    for await (const line of readLines(response)) {
+    for await (const line of replayLines(this.api, { user }, signal)) {
       const { type, revision, data, time, subject } = parseEvent(line);
       const stream = streams.parse(subject);
       if (stream?.user !== user) continue;

@@ -37,7 +37,7 @@ export class Contradiction extends Error {
 type Source = {
   read: (tile: TileOrEntries) => Promise<Uint8Array>;
   /** The lines of GET /events with this query. */
-  lines: (query: string) => AsyncIterable<string>;
+  lines: (query: Record<string, string>) => AsyncIterable<string>;
   /** The newest checkpoint, after its signature was verified. */
   newest: () => Promise<TreeHead>;
   /** Resolves after a second. */
@@ -114,8 +114,8 @@ function mismatch(index: number, expected: string, text: string, line: Line | un
   return new Contradiction('tiles', `the event at index ${index} is not the one in the tree`, facts, text);
 }
 
-const after = (position: string | undefined): string =>
-  position === undefined ? '' : `?${new URLSearchParams({ after: position })}`;
+const after = (position: string | undefined): Record<string, string> =>
+  position === undefined ? {} : { after: position };
 
 /** An event of a replay; undefined if it is malformed. */
 function parseLine(text: string): Line | undefined {
@@ -168,7 +168,7 @@ async function extendTree(
 async function confirmErased(erasures: ErasureRules, tiles: VerifiedTiles, source: Source): Promise<void> {
   if (erasures.unconfirmed.size === 0) return;
   const stubs = new Map<string, EventDigest>();
-  for await (const text of source.lines(`?type=${EVENT_ERASED}`)) {
+  for await (const text of source.lines({ type: EVENT_ERASED })) {
     const { entry, digest } = parseLine(text) ?? {};
     if (entry && digest) stubs.set(entry, digest);
   }

@@ -2,7 +2,7 @@ import { Bars, DAY_MS, lengthName } from '../histogram/bars.ts';
 import { readLogSize } from './api.ts';
 import { make, moveByArrows, saveFile, suggest } from './dom.ts';
 import { type Actions, eventRow } from './eventRow.ts';
-import { type EventPage, readHistogram, readPage, type ShownEvent } from './events.ts';
+import { type EventPage, readHistogram, readPage, replayFile, type ShownEvent } from './events.ts';
 import { showHistogram } from './histogram.ts';
 import { followEvents, type LiveState } from './liveEvents.ts';
 import { Screen } from './screen.ts';
@@ -299,7 +299,7 @@ export class Timeline extends Screen {
     this.focused = document.activeElement as HTMLElement;
     this.#enable('download', false);
     try {
-      saveFile('events.ndjson', await (await this.api.get(`events?${this.query()}`)).blob());
+      saveFile('events.ndjson', await replayFile(this.api, this.query()));
     } catch (error) {
       this.showError(error);
     } finally {

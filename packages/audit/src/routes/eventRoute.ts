@@ -1,6 +1,14 @@
 import { Readable } from 'node:stream';
-import { type Batch, LogReplaced, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
-import { EventFilter, formatLogPosition, replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import { LogReplaced, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
+import {
+  BadFilter,
+  EventFilter,
+  formatEnd,
+  formatLogPosition,
+  type ReplayBatch,
+  replay,
+  toCloudEvent,
+} from '@event-sourced/event-log/replay';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
 import { type NextTurn, sleep } from '@event-sourced/node/time';
 import { encodeHash } from '@event-sourced/tlog';
@@ -46,6 +54,8 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
       const { user, query, headers, method, raw } = request;
       const descending = isDescending(query);
       const live = preferredMediaType(request, descending) === EVENT_STREAM;
+      if (live && query.end !== undefined)
+        throw new BadFilter('end', 'cannot be combined with an event stream');
       const limit = descending ? limits.pages : live ? limits.streams : limits.replays;
       if (!limit.add(user, reply.raw)) return reply.send();
       const disconnected = new AbortController();
@@ -90,7 +100,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
           .header('log-position', formatLogPosition(tree.logId, tree.position))
           .header('checkpoint', `${tree.size} ${encodeHash(tree.root)}`);
       if (method === 'HEAD') return reply.send(Readable.from([]));
-      const body = live ? messages(batches, toJson) : lines(batches, keepOpen);
+      const body = live ? messages(batches, toJson) : lines(batches, keepOpen, query.end !== undefined);
       return reply.send(Readable.from(body, { highWaterMark: live ? 0 : 1 }));
     },
   );
@@ -109,10 +119,16 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
     }
   }
 
-  async function* lines(batches: AsyncGenerator<Batch>, keepOpen: () => void): AsyncGenerator<string> {
-    for await (const { events } of batches)
+  async function* lines(
+    batches: AsyncGenerator<ReplayBatch>,
+    keepOpen: () => void,
+    withEnd: boolean,
+  ): AsyncGenerator<string> {
+    for await (const { events, end } of batches) {
       if (events.length === 0) keepOpen();
       else yield events.map(toLine).join('');
+      if (withEnd && end !== undefined) yield formatEnd(end);
+    }
   }
 
   /** Aborts when the user may no longer read the log. Access is checked as often as for new requests. */
@@ -143,6 +159,6 @@ function preferredMediaType({ headers: { accept } }: FastifyRequest, descending:
   );
 }
 
-function isPending({ done, value }: IteratorResult<Batch>): boolean {
+function isPending({ done, value }: IteratorResult<ReplayBatch>): boolean {
   return !done && value.events.length === 0 && !value.caughtUp;
 }

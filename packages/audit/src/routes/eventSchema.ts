@@ -17,7 +17,7 @@ const Lines = Type.String({
   format: 'binary',
   contentMediaType: NDJSON,
   contentSchema: CloudEvent,
-  description: 'Each line is a CloudEvent.',
+  description: 'Each line is a CloudEvent; with end=true, the last one is {"end":"POSITION"}.',
 });
 const Messages = described('The data of each message is a CloudEvent.');
 

@@ -25,14 +25,22 @@ export const orderedEventQuery = (streams: StreamNames) =>
           'With order=descending: only events before this log position, or the cursor in the Link of the previous page.',
       }),
     ),
+    end: Type.Optional(
+      Type.Enum(['true'], {
+        type: 'string',
+        description:
+          'Adds a last line to NDJSON, such as {"end":"1"}: no event up to this position is missing. Without this line, the response has broken off, which a proxy with HTTP/2 may hide.',
+      }),
+    ),
   });
 export type OrderedEventQuery = Static<ReturnType<typeof orderedEventQuery>>;
 
 /** Whether a query asks for a page of the newest events. @throws BadFilter */
-export function isDescending({ order, after, before }: OrderedEventQuery): boolean {
+export function isDescending({ order, after, before, end }: OrderedEventQuery): boolean {
   const descending = order === 'descending';
   if (descending && after !== undefined)
     throw new BadFilter('after', 'cannot be combined with order=descending');
+  if (descending && end !== undefined) throw new BadFilter('end', 'cannot be combined with order=descending');
   if (!descending && before !== undefined) throw new BadFilter('before', 'requires order=descending');
   return descending;
 }

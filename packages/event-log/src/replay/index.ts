@@ -11,4 +11,4 @@ export {
 } from './eventFilter.ts';
 export { formatLogPosition, parseLogPosition } from './logPosition.ts';
 export { limitSchema, textSchema } from './querySchemas.ts';
-export { replay } from './replay.ts';
+export { formatEnd, type ReplayBatch, replay } from './replay.ts';

@@ -335,7 +335,7 @@ describe('the command monitor', () => {
     http.serve(log.erase(7, 299).signing(301));
     const line = /new events: 101, erased: 2 \(1 record\), never read: 1\n$/;
     expect(succeeded(await monitor(http.url, state, '--events'))).toMatch(line);
-    expect(http.requests).toContain('/events?after=200');
+    expect(http.requests).toContain('/events?after=200&end=true');
     expect(succeeded(await monitor(http.url, state))).toMatch(/new events: 0\n$/);
     expect(succeeded(await monitor(http.url, state, '--events', '--all'))).toMatch(
       /new events: 0, compared again: 301, erased: 2 \(1 record\), never read: 1\n$/,

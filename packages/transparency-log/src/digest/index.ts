@@ -6,3 +6,4 @@ export { digestOf, eventEntry, stubOf } from './eventEntry.ts';
 export { eventText } from './eventText.ts';
 export { openReceipt, type Receipt } from './openReceipt.ts';
 export { describeEvent, type EventInText } from './readText.ts';
+export { untilEnd } from './untilEnd.ts';
