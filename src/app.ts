@@ -53,7 +53,7 @@ export async function buildApp(deps: Dependencies) {
         ...['Authorization', 'Content-Type', 'Last-Event-ID', 'Log-Position', 'Traceparent'],
         ...['Idempotency-Key', 'If-None-Match', 'Prefer'], // without effect, but clients send them
       ],
-      exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position'],
+      exposed: ['Checkpoint', 'Content-Disposition', 'Link', 'Log-Position', 'Plant-Created'],
     },
     errors: API_ERRORS,
     maxConnections: deps.maxConnections,

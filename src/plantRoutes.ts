@@ -77,6 +77,11 @@ const LogPosition = Type.String({
 });
 /** The headers of every response to an authenticated caller. */
 const PLANT_HEADERS = { 'Log-Position': { ...LogPosition, examples: ['s3f9a2c1b7d4e.1'] } };
+const Created = Type.Enum(['true', 'false'], {
+  type: 'string',
+  description: 'true: this request has created the plant; false: the user already had it. Both are 200.',
+  examples: ['true'],
+});
 const Traceparent = Type.String({
   description: 'W3C Trace Context. A valid value is stored with the event; an invalid one is ignored.',
 });
@@ -127,11 +132,15 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
         tags: ['plants'],
         summary: 'Create a plant; idempotent',
         description:
-          'The response is sent when the event is on disk. Repeating the same plant returns 200 without a new event; a different plant with the same ID returns 400.',
+          'The response is sent when the event is on disk. Repeating the same plant returns 200 without a new event, and `Plant-Created: false`; a different plant with the same ID returns 400.',
         headers: Type.Object({ traceparent: Type.Optional(Traceparent) }),
         body: NewPlant,
         response: {
-          200: json('The plant.', { schema: Plant, example: FERN }, PLANT_HEADERS),
+          200: json(
+            'The plant.',
+            { schema: Plant, example: FERN },
+            { ...PLANT_HEADERS, 'Plant-Created': Created },
+          ),
         },
         errors: [
           API_ERRORS.invalidBody,
@@ -148,9 +157,9 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
       const context = { now, newEventId, correlationId, traceparent: readTraceparent(headers) };
       const command = { user, id: BigInt(id), ...plant };
-      const { position, logId } = await createPlant(store, command, context);
+      const { position, logId, created } = await createPlant(store, command, context);
       readYourWrites.acknowledge(user, logId, position);
-      reply.header('log-position', formatLogPosition(logId, position));
+      reply.header('log-position', formatLogPosition(logId, position)).header('plant-created', `${created}`);
       return plant;
     },
   );

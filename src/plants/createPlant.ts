@@ -22,26 +22,26 @@ export class PlantIdTaken extends Error {
 }
 
 /**
- * Creates a plant exactly once, and returns its position in the log, and the log's ID. The expected revision NO_STREAM is the whole
- * uniqueness rule: no look-up precedes the append, and the same command can be repeated.
+ * Creates a plant exactly once, and returns its position in the log, the log's ID, and whether this command has created it. The
+ * expected revision NO_STREAM is the whole uniqueness rule: no look-up precedes the append, and the same command can be repeated.
  * @throws PlantIdTaken, StreamDeleted, StoreUnavailable
  */
 export async function createPlant(
   store: EventStore,
   command: CreatePlant,
   context: CommandContext,
-): Promise<Omit<Appended, 'revision'>> {
+): Promise<Omit<Appended, 'revision'> & { created: boolean }> {
   const { user, id, name, tag } = command;
   const stream = plantStream(user, id);
   const data = { id: String(id), user, name, ...(tag === undefined ? {} : { tag }) };
   const event = newPlantEvent({ type: 'PlantCreated', data }, context);
   try {
-    return await store.append(stream, event, NO_STREAM);
+    return { ...(await store.append(stream, event, NO_STREAM)), created: true };
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision && error.existing)) throw error;
     const { first, logId } = error.existing;
     if (!isSamePlant(command, first)) throw new PlantIdTaken(id, first.position);
-    return { position: first.position, logId };
+    return { position: first.position, logId, created: first.id === event.id };
   }
 }
 

@@ -53,7 +53,7 @@ describe('with CORS_ORIGINS', () => {
         expect(one.headers.get('access-control-allow-origin')).toBe(origin);
         expect(listed(one, 'vary')).toContain('origin');
         expect(listed(one, 'access-control-expose-headers')).toEqual(
-          'checkpoint content-disposition link log-position ratelimit-limit ratelimit-remaining ratelimit-reset request-id retry-after www-authenticate'.split(
+          'checkpoint content-disposition link log-position plant-created ratelimit-limit ratelimit-remaining ratelimit-reset request-id retry-after www-authenticate'.split(
             ' ',
           ),
         );

@@ -59,6 +59,7 @@ describe('creating it again', () => {
     const again = await as(user).post(body);
     expect([again.status, await again.json()]).toEqual([200, fern]);
     expect(again.headers.get('log-position')).toBe(first.headers.get('log-position'));
+    expect([first, again].map(({ headers }) => headers.get('plant-created'))).toEqual(['true', 'false']);
     expect(again.headers.get('request-id')).not.toBe(first.headers.get('request-id'));
     expect(events(user)).toHaveLength(1);
   });
@@ -67,6 +68,7 @@ describe('creating it again', () => {
     const alice = as('alice who changes');
     const first = await alice.create(7, fern);
     const refused = await alice.create(7, { name: 'Fern' });
+    expect(refused.headers.has('plant-created')).toBe(false);
     expect(refused.headers.get('log-position')).toBe(first.headers.get('log-position'));
     expect(await refusedWith(40003, refused)).toMatch(/\bID\b/);
     expect(events('alice who changes')).toHaveLength(1);

@@ -40,8 +40,22 @@ describe('createPlant', () => {
 
   test('returns the position of the existing event if the plant is the same', async () => {
     const store = await given({ user: 'bob', id: 1n, name: 'Oak' }, FERN);
-    expect(await createPlant(store, { ...FERN }, CONTEXT)).toMatchObject({ position: 2n });
+    expect(await createPlant(store, { ...FERN }, CONTEXT)).toMatchObject({ position: 2n, created: false });
     expect(await streamsOf(store)).toEqual(['plant-bob/1', 'plant-alice/42']);
+  });
+
+  test('has created the plant, also if the store finds its own event when it repeats the append', async () => {
+    const store = await given();
+    expect(await createPlant(store, FERN, CONTEXT)).toMatchObject({ position: 1n, created: true });
+    const append: EventStore['append'] = async (...event) => {
+      await store.append(...event);
+      return store.append(...event);
+    };
+    const repeating = { append, readStream: store.readStream.bind(store) } as unknown as EventStore;
+    expect(await createPlant(repeating, { ...FERN, id: 43n }, CONTEXT)).toMatchObject({
+      position: 2n,
+      created: true,
+    });
   });
 
   const { tag: _, ...untagged } = FERN;
