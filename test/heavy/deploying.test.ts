@@ -1,11 +1,7 @@
 import {
-  chmodSync,
-  chownSync,
   cpSync,
   existsSync,
   globSync,
-  mkdirSync,
-  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -18,99 +14,18 @@ import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { VIEWS } from '../../src/views.ts';
-import { createCheckout } from '../support/checkout.ts';
 import { JOB_USER, runAsCron, runAsSystemd } from '../support/jobs.ts';
+import { machine } from '../support/machine.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
-import { canRun, NODE, ROOT, run, start } from '../support/process.ts';
+import { canRun, ROOT, run, start } from '../support/process.ts';
 import { client } from '../support/service.ts';
 
-// The commands of docs/deploying.md, in order, in a shell. What would change the machine, or needs a cluster or containers, is
-// a stub that prints how it was called: of those commands, only the form is tested. As root, commands and jobs really run as
-// another user, one that exists.
+// The commands of docs/deploying.md, in order, in a shell.
 
 const PAGE = readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8');
 const COMMANDS = commandLine([], { serve: async () => {}, run: async () => {} }).commands.map((one) =>
   one.name(),
 );
-
-/** A checkout, in which the blocks of a section are pasted, and directories in place of /etc and /var/lib. */
-function machine(section: string) {
-  const dir = tempDir();
-  const checkout = join(dir, 'plant-store');
-  const dirs = [
-    'bin',
-    'etc/systemd/system',
-    'usr/local/bin',
-    'usr/local/sbin',
-    'var/lib',
-    'var/backups',
-    'plant-store',
-  ];
-  for (const name of dirs) mkdirSync(join(dir, name), { recursive: true });
-  createCheckout(checkout);
-  // Directories of its own, whose modes the commands change.
-  for (const name of ['packages', 'node_modules']) rmSync(join(checkout, name));
-  cpSync(join(ROOT, 'packages'), join(checkout, 'packages'), { recursive: true });
-  mkdirSync(join(checkout, 'node_modules'));
-  for (const name of readdirSync(join(ROOT, 'node_modules')))
-    symlinkSync(join(ROOT, 'node_modules', name), join(checkout, 'node_modules', name));
-  cpSync(join(ROOT, 'deploy'), join(checkout, 'deploy'), { recursive: true });
-  chmodSync(dir, 0o755);
-  symlinkSync(NODE, join(dir, 'usr/local/bin/node'));
-  const stub = (name: string, script: string, where = 'bin') => {
-    writeFileSync(join(dir, where, name), `#!/bin/sh\n${script}\n`);
-    chmodSync(join(dir, where, name), 0o755);
-  };
-  for (const name of ['npm', 'useradd', 'systemctl', 'docker', 'kubectl']) stub(name, `echo "${name} $*"`);
-  const asUser: Record<string, string> = JOB_USER
-    ? {
-        '-o plant-store -g plant-store': `-o ${JOB_USER.uid} -g ${JOB_USER.gid}`,
-        'runuser -u plant-store ': `runuser -u ${JOB_USER.name} `,
-      }
-    : {};
-  if (!JOB_USER) {
-    // Only root can give files to another user, and be one.
-    const withoutOwner =
-      'for arg do shift; case $arg in -o | -g | plant-store) ;; *) set -- "$@" "$arg" ;; esac; done';
-    stub('install', `${withoutOwner}; exec /usr/bin/install "$@"`);
-    stub('runuser', '[ "$1 $2 $3" = "-u plant-store --" ] && shift 3 && exec "$@"', 'usr/local/sbin');
-  }
-  const blocks = shellBlocksOf(PAGE, section);
-  expect(blocks).not.toEqual([]);
-  /** A text with the directories of this machine. */
-  const moved = (text: string, more: Record<string, string> = {}): string =>
-    Object.entries({
-      '/opt/plant-store': checkout,
-      '/etc/': `${dir}/etc/`,
-      '/usr/local/': `${dir}/usr/local/`,
-      '/var/lib/': `${dir}/var/lib/`,
-      '/var/backups/': `${dir}/var/backups/`,
-      ...more,
-    }).reduce((to, [from, by]) => to.replaceAll(from, by), text);
-  const data = join(dir, 'var/lib/plant-store');
-  return {
-    dir,
-    checkout,
-    blocks,
-    stub,
-    moved,
-    /** The data directory, as systemd creates it. */
-    createDataDir(): string {
-      mkdirSync(data, { mode: 0o700 });
-      if (JOB_USER) chownSync(data, JOB_USER.uid, JOB_USER.gid);
-      return data;
-    },
-    /** Pastes blocks into the shell of an installer with the umask 077; returns what they print, line by line. */
-    async paste(pasted = blocks, replaced: Record<string, string> = {}, env = {}): Promise<string[]> {
-      const script = moved(pasted.join(''), { ...asUser, ...replaced });
-      const shell = `umask 077 && cd '${checkout}' && PATH='${dir}/bin:${dir}/usr/local/sbin:'$PATH && set -e\n${script}`;
-      const { code, stdout, stderr } = await run({ env, command: ['sh', '-c', shell] });
-      expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-      return stdout.trimEnd().split('\n');
-    },
-    read: (file: string) => readFileSync(join(dir, file), 'utf8'),
-  };
-}
 
 const IN_UNIT = { EVENT_SOURCE: 'https://plants.example', MERKLE_TREE: 'on' };
 
@@ -125,8 +40,8 @@ test('systemd: the unit and its settings are installed, and a token of the comma
   const { dir, blocks, paste, read, createDataDir } = machine('systemd');
   const [install = '', use = ''] = blocks;
   expect(await paste([install])).toEqual([
-    'npm ci --omit=dev',
     `useradd --system --home-dir ${dir}/var/lib/plant-store --shell /usr/sbin/nologin plant-store`,
+    'npm ci --omit=dev',
     'systemctl daemon-reload',
     'systemctl enable --now plant-store',
   ]);
@@ -142,12 +57,12 @@ test('systemd: the unit and its settings are installed, and a token of the comma
   await service.terminate();
 });
 
-test('systemd: another user can read the checkout of an installer whose umask is 077', async () => {
-  const { checkout, blocks, paste } = machine('systemd');
+test('systemd: the checkout of an installer whose umask is 077 is readable for the user of the service', async () => {
+  const { checkout, blocks, paste, createDataDir } = machine('systemd');
   const [install = ''] = blocks;
   await run({ command: ['chmod', '-R', 'go-rwx', checkout] });
   await paste([install]);
-  const files = globSync('{bin,package.json,packages,projections,src}{,/**}', { cwd: checkout });
+  const files = globSync('{bin,docs,package.json,packages,projections,src}{,/**}', { cwd: checkout });
   expect(files.length).toBeGreaterThan(300);
   const modes = ['', 'node_modules', ...files].map((file) => statSync(join(checkout, file)));
   expect(
@@ -155,6 +70,9 @@ test('systemd: another user can read the checkout of an installer whose umask is
       (stats) => (stats.mode & 0o044) !== 0o044 || (stats.isDirectory() && (stats.mode & 0o011) !== 0o011),
     ),
   ).toEqual([]);
+  const command = [join(checkout, 'bin/plant-store')];
+  const service = start({ command, env: { ...IN_UNIT, DATA_DIR: createDataDir(), DOCS: 'on' }, ...JOB_USER });
+  expect((await fetch(`${await service.listening()}/docs`)).status).toBe(200);
 });
 
 const BACKUP_PAGE = readFileSync(join(ROOT, 'docs/backup.md'), 'utf8');
@@ -162,10 +80,9 @@ const BACKUP_UNIT = readFileSync(join(ROOT, 'deploy/systemd/plant-store-backup.s
 
 test('systemd: the jobs of a fresh service end with 0 in the environments of systemd and cron', async () => {
   const { blocks, paste, dir, moved, createDataDir } = machine('systemd');
-  const [schedule = ''] = shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('/etc/systemd/'));
+  const [schedule = ''] = shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('backup.timer'));
   await paste([blocks[0] ?? '']);
   expect(await paste([schedule])).toEqual([
-    'systemctl daemon-reload',
     'systemctl enable --now plant-store-backup.timer',
     'systemctl start plant-store-backup',
   ]);

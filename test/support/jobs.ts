@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { canRun, type Ended, NODE, ROOT, run } from './process.ts';
+import { canRun, type Ended, NODE, type Process, ROOT, run, start } from './process.ts';
 
 /** The user as whom a test that runs as root starts jobs: another one, who can read this checkout. */
 export const JOB_USER: { name: string; uid: number; gid: number } | undefined =
@@ -28,7 +28,14 @@ export const runAsCron = (line: string): Promise<Result> =>
   run({ command: shell(CRON, `umask 077 && cd / && ${line}`) });
 
 /** Runs the commands of a unit as systemd does, `moved` in place of its absolute paths; ends at the first that fails. */
-export function runAsSystemd(unit: string, moved: (text: string) => string): Promise<Result> {
+export async function runAsSystemd(unit: string, moved: (text: string) => string): Promise<Result> {
+  const job = startAsSystemd(unit, moved);
+  const ended = await job.ended;
+  return { ...ended, stdout: job.stdout(), stderr: job.stderr() };
+}
+
+/** Starts the command of a unit as systemd does. */
+export function startAsSystemd(unit: string, moved: (text: string) => string): Process {
   const all = (name: string): string[] =>
     [...unit.matchAll(RegExp(`^${name}=-?(.*)$`, 'gm'))].map(([, value = '']) => moved(value));
   const [workingDirectory = '/'] = all('WorkingDirectory');
@@ -42,5 +49,5 @@ export function runAsSystemd(unit: string, moved: (text: string) => string): Pro
     ), // root reads it
   } as Record<string, string>;
   const script = ['set -e', 'umask 077', `cd '${workingDirectory}'`, ...all('ExecStart')].join('\n');
-  return run({ command: shell(env, script), ...JOB_USER });
+  return start({ command: shell(env, script), ...JOB_USER });
 }
