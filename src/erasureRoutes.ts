@@ -34,7 +34,7 @@ export const Erased = Type.Object(
     }),
     scrubbed: Type.Boolean({
       description:
-        'Whether neither the log nor a view has a byte of them. If false, a reader such as `verify` or `backup` needs old data, or a view has halted: the service goes on when that ends, also after a restart.',
+        'Whether neither the log nor a view has a byte of them, and a restored backup will be erased again. If false, a reader such as `verify` or `backup` needs old data, a view has halted, or the disk is full: the service goes on when that ends, also after a restart.',
     }),
   },
   { $id: 'Erased', description: 'What was erased.' },
@@ -60,7 +60,7 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         security: [{ bearer: [ERASE_SCOPE] }],
         summary: 'Erase all plants of a user for ever; idempotent',
         description:
-          'Overwrites the events that the user has now. The log consists of digests, which stay: so every checkpoint, proof and receipt made before stays valid. The log records the erasure without the name. Backups made before still have the events. What the user creates later is not erased. Nothing is erased if an event is not the one in the Merkle tree, or the tree contradicts the last signed checkpoint.',
+          'Overwrites the events that the user has now. The log consists of digests, which stay: so every checkpoint, proof and receipt made before stays valid. The log records the erasure without the name. Backups made before still have the events; after a restore, the start erases them again. What the user creates later is not erased. Nothing is erased if an event is not the one in the Merkle tree, or the tree contradicts the last signed checkpoint.',
         body: Erasure,
         response: {
           200: {

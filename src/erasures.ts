@@ -5,6 +5,7 @@ import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/nod
 import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
 import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
+import { erasedFile } from './stores.ts';
 
 /** The event store cannot overwrite events. */
 export class CannotErase extends Error {
@@ -34,16 +35,18 @@ const MAX_RETRY_DELAY_MS = 2_000;
 /** Erases users, one after the other, and removes the bytes of erased events from the log and all views. */
 export class Erasures {
   readonly #deps: Dependencies;
+  readonly #erased: ReturnType<typeof erasedFile>;
   readonly #closing = new AbortController();
   #erasing: Promise<unknown> = Promise.resolve();
   #scrubbing: Promise<unknown> = Promise.resolve();
   /** The next scrub, which has not begun. */
   #nextScrub: Promise<void> | undefined;
-  /** Whether neither the log nor a view has bytes of erased events. */
+  /** Whether neither the log nor a view has bytes of erased events, and a restore would not bring them back. */
   isScrubbed = false;
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
+    this.#erased = erasedFile(deps.dataDir);
     for (const follower of deps.followers) follower.onErasure = () => void this.#scrub();
   }
 
@@ -61,7 +64,7 @@ export class Erasures {
 
   /**
    * Erases all events that a user has now, durably. `scrubbed` resolves when neither the log nor a view has a byte of
-   * them: long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
+   * them, and the file of erased events names them: long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
    * ErasureNeedsTree, ErasureRefused, ViewBehind, StoreUnavailable; then nothing is erased
    */
   erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {
@@ -120,7 +123,8 @@ export class Erasures {
     const { store, followers, dataDir } = this.#deps;
     const end = store.lastPosition();
     const views = followers.map((follower) => this.#scrubView(follower, end));
-    const steps = [canErase(store) ? store.scrub() : true, ...views];
+    const log = canErase(store) ? [store.scrub(), this.#erased.update(store).then(() => true)] : [];
+    const steps = [...log, ...views];
     await Promise.allSettled(steps); // only one step of a file runs at a time
     const isDone = (await Promise.all(steps)).every((it) => it);
     return isDone && removeDrafts(dataDir);

@@ -1,4 +1,6 @@
+import { join } from 'node:path';
 import {
+  type ErasableStore,
   type EventLog,
   type EventStore,
   LogDamaged,
@@ -8,6 +10,7 @@ import {
 } from '@event-sourced/event-log';
 import { logFile, type WalThread } from '@event-sourced/event-log/disk';
 import { type LogReaderOptions, openLogReader, openSqliteStore } from '@event-sourced/event-log/sqlite';
+import { ErasedFile } from '@event-sourced/transparency-log/erasure';
 import { assertNoFormerLog, filesBesideLog } from './formerLog.ts';
 import { PLANT_STREAM_PREFIX } from './plants/stream.ts';
 
@@ -32,16 +35,20 @@ type Context = {
   observer?: StoreObserver | undefined;
 };
 
+/** The file of a data directory that names what was erased. */
+export const erasedFile = (dataDir: string): ErasedFile =>
+  new ErasedFile(join(dataDir, 'erased'), PLANT_STREAM_PREFIX);
+
 /**
- * Opens the event store for its only writer on this machine. An empty log must be the first log of its data directory.
- * @throws Error for the operator
+ * Opens the event store for its only writer on this machine. An empty log must be the first log of its data directory. In a
+ * restored one, erasures are repeated. @throws Error for the operator
  */
 export async function openStore(
   { dataDir, eventStoreDb }: LogLocation,
   { logger, appends = false, observer, ...options }: Context,
 ): Promise<EventStore> {
-  if (!eventStoreDb)
-    return openSqliteStore({
+  if (!eventStoreDb) {
+    const store = await openSqliteStore({
       file: logFile(dataDir),
       ...options,
       observer,
@@ -49,6 +56,12 @@ export async function openStore(
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
     });
+    await repeatErasures(store, dataDir, { ...options, logger }).catch(async (cause: Error) => {
+      await store.close();
+      throw new Error(`cannot repeat erasures of ${join(dataDir, 'erased')}: ${cause.message}`, { cause });
+    });
+    return store;
+  }
   const onEmpty = () => assertNoFormerLog(dataDir, false);
   const store = await connect(eventStoreDb, { logger, appends, observer, onEmpty });
   try {
@@ -60,6 +73,18 @@ export async function openStore(
     await store.close();
     throw new Error(`cannot use ${eventStoreDb.setting}: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** @throws Error for the operator, such as of a full disk: erased persons must not be shown */
+async function repeatErasures(
+  store: ErasableStore,
+  dataDir: string,
+  { logger, now }: Pick<Context, 'logger' | 'now'>,
+): Promise<void> {
+  const { others, ...repeated } = await erasedFile(dataDir).repeat(store, now);
+  if (repeated.events > 0) logger.warn(repeated, 'erased again what a restore has brought back');
+  if (others > 0)
+    logger.warn({ events: others }, 'other events are in the places of erased ones; they were not erased');
 }
 
 async function logCheck(checked: Promise<void>, logger: Logger): Promise<void> {

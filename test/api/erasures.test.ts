@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -263,11 +263,12 @@ describe('POST /erasures', () => {
     const lastPosition = async () => START;
     const readAll = async () => ({ events: [], position: START, isEnd: true });
     const scrub = vi.fn(() => scrubbing.promise);
-    const store = { erase: async () => [], forHashing: { lastPosition, readAll }, logId: async () => 'm' };
+    const reads = { lastPosition, readAll };
+    const store = { ...reads, erase: async () => [], forHashing: reads, logId: async () => 'm' };
     const reached = () => Promise.reject(new ViewBehind('unavailable'));
     const follower = { reached, isHalted: true, notReady: 'plantsByUser has halted' };
     const erasures = new Erasures({
-      store: { ...store, lastPosition, scrub } as unknown as EventStore,
+      store: { ...store, scrub } as unknown as EventStore,
       followers: [follower as unknown as Follower],
       tree: {
         tree: { reached: async () => {}, readable: { head: { position: START } } } as never,
@@ -300,5 +301,103 @@ describe('POST /erasures', () => {
     const response = await erase(service, { user: 'alice' });
     await refusedWith(50101, response);
     expect(await listed(service.as('alice'))).toHaveLength(1);
+  });
+});
+
+describe('after a restore', () => {
+  const MSG = 'erased again what a restore has brought back';
+  const dir = (service: Service) => join(service.dir, 'log.db');
+  const env = (service: Service, merkleTree = 'on') => ({ DATA_DIR: service.dir, MERKLE_TREE: merkleTree });
+
+  async function backupOf(service: Service): Promise<string> {
+    const backup = join(tempDir(), 'copy.db');
+    expect(await runCli(['backup', backup], env(service))).toMatchObject({ code: 0 });
+    return backup;
+  }
+
+  /** Alice is erased after a backup, which is then restored. */
+  async function restored(): Promise<Service> {
+    const service = await startServiceWithTree();
+    for (const user of ['alice', 'bob']) await plantsOf(service, user, 2);
+    const backup = await backupOf(service);
+    await plantsOf(service, 'carol', 1);
+    await scrubbed(service, 'alice');
+    await service.close();
+    await copyFile(backup, dir(service));
+    expect(filesWith(service.dir, 'alice')).toEqual(['log.db']);
+    return service;
+  }
+
+  test.each(['on', 'off'])('the start erases again, and says so, with MERKLE_TREE=%s', async (merkleTree) => {
+    const before = await restored();
+    const service = await startService(env(before, merkleTree));
+    expect(await listed(service.as('alice'))).toEqual([]);
+    expect(await listed(service.as('bob'))).toHaveLength(2);
+    expect(service.log()).toContainEqual(
+      expect.objectContaining({ level: 40, msg: MSG, events: 2, records: [4] }),
+    );
+    await vi.waitFor(() => expect(filesWith(service.dir, 'alice')).toEqual([]), 300_000);
+    await service.close();
+    expect((await runCli(['verify'], env(before, merkleTree))).stdout).toContain(
+      'erased    2 events (1 record)',
+    );
+    const next = await startService(env(before, merkleTree));
+    expect(next.log().map(({ msg }) => msg)).not.toContain(MSG);
+  });
+
+  test('an older backup without the events is left as it is; a line names other events in their places', async () => {
+    const service = await startServiceWithTree();
+    await plantsOf(service, 'bob', 1);
+    const backup = await backupOf(service);
+    await plantsOf(service, 'alice', 1);
+    await scrubbed(service, 'alice');
+    await service.close();
+    await copyFile(backup, dir(service));
+    for (const name of await readdir(service.dir)) // as with a new key and origin
+      if (/^checkpoint|^log-key/.test(name)) await rm(join(service.dir, name));
+    const second = await startServiceWithTree(env(service));
+    const warnings = second.log().filter(({ level }) => level > 30);
+    expect(warnings.filter(({ msg }) => msg !== 'rebuilding view')).toEqual([]);
+    await plantsOf(second, 'carol', 1);
+    await second.close();
+    const third = await startServiceWithTree(env(service));
+    expect(third.log()).toContainEqual(
+      expect.objectContaining({
+        level: 40,
+        events: 1,
+        msg: 'other events are in the places of erased ones; they were not erased',
+      }),
+    );
+    expect(await listed(third.as('carol'))).toHaveLength(1);
+  });
+
+  test('copy and erase erase again before they do anything else', async () => {
+    const [source, other] = [await restored(), await restored()];
+    const target = join(tempDir(), 'data');
+    const copied = await runCli(['copy', '--from', source.dir, '--to', target]);
+    expect(copied.stderr).toContain(MSG);
+    expect(copied.stdout).toContain('both logs have the same 5 events');
+    expect(filesWith(target, 'alice')).toEqual([]);
+    const service = await startServiceWithTree({ DATA_DIR: target });
+    await vi.waitFor(
+      async () => expect(await readFile(join(target, 'erased'), 'utf8')).toMatch(/\n$/),
+      300_000,
+    );
+    await service.close();
+    // Nothing of this key is left to contradict.
+    for (const name of await readdir(other.dir))
+      if (/^checkpoint/.test(name)) await rm(join(other.dir, name));
+    const erasing = await runCli(['erase', 'bob', '--yes'], { DATA_DIR: other.dir });
+    expect(erasing.stderr).toContain(MSG);
+    expect(erasing.stdout).toBe('erased 2 events; records: 5\n');
+    expect(filesWith(other.dir, 'alice', 'bob')).toEqual([]);
+  });
+
+  test('a start fails if the file of what was erased cannot be read', async () => {
+    const { dir } = await restored();
+    await writeFile(join(dir, 'erased'), 'alice\n');
+    await expect(startService({ DATA_DIR: dir })).rejects.toThrow(
+      `cannot repeat erasures of ${join(dir, 'erased')}: a line names no erased events`,
+    );
   });
 });

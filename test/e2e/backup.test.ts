@@ -1,4 +1,12 @@
-import { copyFileSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { rowsIn } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
@@ -86,10 +94,12 @@ test('on another machine, the log continues with the keys and the checkpoint tha
   const other = tempDir();
   expect(await checkout(dir, home.dir)(BACKUP)).toMatchObject({ code: 0 });
   const checkpoint = await checkpointOf(1, home.as('auditor', 'audit'));
+  await expect.poll(() => existsSync(join(home.dir, 'erased'))).toBe(true);
   await home.close();
   const paste = checkout(other);
   copyFileSync(join(dir, 'copy.db'), join(other, 'copy.db'));
-  for (const name of ['key.json', 'log-key.json']) copyFileSync(join(home.dir, name), join(other, name));
+  for (const name of ['erased', 'key.json', 'log-key.json'])
+    copyFileSync(join(home.dir, name), join(other, name));
   writeFileSync(join(other, 'monitor.checkpoint'), checkpoint);
 
   const found = await paste(LOST);

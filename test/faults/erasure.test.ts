@@ -1,4 +1,12 @@
-import { copyFileSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { filesWith } from '@event-sourced/testing/filesWith';
@@ -7,7 +15,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
-import { canMount, smallDisk } from '../support/disk.ts';
+import { canMount, expectStartFailure, smallDisk } from '../support/disk.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { MAIN, NODE, start } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
@@ -78,6 +86,8 @@ describe('an erasure', () => {
       const dir = gardenersIn(4_000);
       const user = gardener(7);
       const env = { DATA_DIR: dir, MERKLE_TREE: 'on' };
+      const backup = join(tempDir(), 'log.db');
+      copyFileSync(join(dir, 'log.db'), backup);
       const server = await startServer({ env });
       await server.as(user).list(); // the view has caught up
       const erasing = erase(server, user).catch(() => undefined);
@@ -92,6 +102,10 @@ describe('an erasure', () => {
       expect(await service.as(user).list()).toEqual([]);
       await service.close();
       expect(await runCli(['verify'], env)).toMatchObject({ code: 0 });
+      copyFileSync(backup, join(dir, 'log.db'));
+      const restored = await startService(env);
+      expect(await restored.as(user).list()).toEqual([]);
+      expect(eventsOf(dir, user)).toBe(0);
     },
     600_000,
   );
@@ -118,6 +132,56 @@ describe('an erasure', () => {
     },
     600_000,
   );
+});
+
+test.skipIf(!canMount)(
+  'a start with a restored log and no space fails, and shows no erased person; with space, it erases again',
+  async () => {
+    const disk = await smallDisk();
+    const env = { DATA_DIR: disk.dir, MERKLE_TREE: 'on' };
+    const log = join(disk.visiblePath, 'log.db');
+    const first = await startServer({ command: disk.command, env });
+    for (let id = 0; id < 50; id++)
+      await client(first.url, disk.visiblePath)('alice').create(id, { name: `Fern ${id}` });
+    await first.terminate();
+    const backup = readFileSync(log);
+    const second = await startServer({ command: disk.command, env });
+    const erased = await erase({ as: client(second.url, disk.visiblePath) }, 'alice');
+    expect(await erased.json()).toMatchObject({ events: 50, scrubbed: true });
+    await second.terminate();
+    writeFileSync(log, backup);
+    disk.fill();
+    await expectStartFailure({ command: disk.command, env }, 'disk is full');
+    disk.free();
+    const third = await startServer({ command: disk.command, env });
+    expect(await client(third.url, disk.visiblePath)('alice').list()).toEqual([]);
+    await vi.waitFor(() => expect(filesWith(disk.visiblePath, 'alice')).toEqual([]), 300_000);
+  },
+  600_000,
+);
+
+test('while the file of what was erased cannot be written, an erasure is not scrubbed, and a line says why', async () => {
+  const dir = gardenersIn(400);
+  const service = await startServiceWithTree({ DATA_DIR: dir });
+  await vi.waitFor(() => expect(existsSync(join(dir, 'erased'))).toBe(true), 300_000);
+  await service.close();
+  rmSync(join(dir, 'erased'));
+  mkdirSync(join(dir, 'erased'));
+  await expect(startServiceWithTree({ DATA_DIR: dir })).rejects.toThrow('it is not a regular file');
+  rmSync(join(dir, 'erased'), { recursive: true });
+  const again = await startServiceWithTree({ DATA_DIR: dir });
+  await vi.waitFor(() => expect(existsSync(join(dir, 'erased'))).toBe(true), 300_000);
+  rmSync(join(dir, 'erased'));
+  mkdirSync(join(dir, 'erased')); // by another program
+  expect(await (await erase(again, gardener(7))).json()).toMatchObject({ events: 10, scrubbed: false });
+  expect(again.log()).toContainEqual(
+    expect.objectContaining({
+      msg: 'scrubbing failed; retrying',
+      reason: expect.stringContaining(`cannot use ${join(dir, 'erased')}: `),
+    }),
+  );
+  rmSync(join(dir, 'erased'), { recursive: true });
+  await vi.waitFor(() => expect(readFileSync(join(dir, 'erased'), 'utf8')).toMatch(/\n$/), 300_000);
 });
 
 describe('erase', () => {

@@ -132,7 +132,8 @@ test('systemd: a backup is restored, here and on another machine', async () => {
   );
   const [signed = ''] = globSync('checkpoint-????????', { cwd: data });
   cpSync(join(data, signed), join(other.checkout, 'monitor.checkpoint'));
-  for (const name of ['key.json', 'log-key.json']) cpSync(join(data, name), join(other.checkout, name));
+  for (const name of ['erased', 'key.json', 'log-key.json'])
+    cpSync(join(data, name), join(other.checkout, name));
   cpSync(backup, join(other.checkout, 'copy.db'));
   expect(await other.paste([lost])).toEqual(
     expect.arrayContaining([

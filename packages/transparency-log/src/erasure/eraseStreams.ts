@@ -67,16 +67,22 @@ export async function eraseStreams(store: ErasableStore, options: Options): Prom
     throw new ErasureRefused('the log contradicts its last signed checkpoint; nothing was erased', { cause });
   });
   if (erased.length === 0) return { events: 0, records: [] };
+  const records = recordsOf(erased, prefix, now);
+  const positions = await store.erase(stubs, records);
+  return { events: erased.length, records: positions.map(store.indexOf) };
+}
+
+/** The records that name these indices, in ascending order. */
+export function recordsOf(indices: readonly number[], prefix: string, now: () => Date) {
   const records = [];
-  for (let i = 0; i < erased.length; i += MAX_NAMED_EVENTS) {
+  for (let i = 0; i < indices.length; i += MAX_NAMED_EVENTS) {
     const id = newEventId(now());
-    const data = { erased: erased.slice(i, i + MAX_NAMED_EVENTS) };
+    const data = { erased: indices.slice(i, i + MAX_NAMED_EVENTS) };
     const metadata = { occurredAt: now().toISOString() };
     const event = { id, type: EVENTS_ERASED, data, metadata };
     records.push({ stream: `${recordStreams(prefix)}${id}`, event });
   }
-  const positions = await store.erase(stubs, records);
-  return { events: erased.length, records: positions.map(store.indexOf) };
+  return records;
 }
 
 const refused = (position: Position, problem: string): ErasureRefused =>
