@@ -118,7 +118,7 @@ export class Erasures {
     this.isScrubbed = this.#nextScrub === undefined;
   }
 
-  /** Drafts that are still in use may be of processes that began before an erasure. */
+  /** A draft that is still in use may be of a process that began before an erasure. */
   async #step(): Promise<boolean> {
     const { store, followers, dataDir } = this.#deps;
     const end = store.lastPosition();

@@ -56,7 +56,7 @@ export async function startService(
   const providerKeys = await fetchProviderKeys(config, logger);
   await using resources = new AsyncDisposableStack();
   resources.use(await useSetting('DATA_DIR', async () => lockDataDir(config.dataDir)));
-  removeDrafts(config.dataDir);
+  await removeDrafts(config.dataDir).catch(() => {}); // to free space; the first scrub repeats it
   const { verifyToken, isNewKey } = createVerifier(config, providerKeys, now);
   const logKey = config.merkleTree ? openLogKey(config, logger) : undefined;
   // Loaded only when enabled: the modules delay a start.

@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto';
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { renameSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { type EventLog, START } from '@event-sourced/event-log';
-import { lockDraft, logFile } from '@event-sourced/event-log/disk';
+import { logFile, makeDraft, takeDraft } from '@event-sourced/event-log/disk';
 import { assertReplaceable, copyLogFile, openLogReader } from '@event-sourced/event-log/sqlite';
-import { fsyncPath } from '@event-sourced/node/files';
+import { fileIdentity, fsyncPath } from '@event-sourced/node/files';
 import { EMPTY_TREE, formatTreeHead, MerkleTree, type TreeHead } from '@event-sourced/tlog';
 import { appendEntries } from '@event-sourced/transparency-log/entries';
 import { readSavedHead } from '@event-sourced/transparency-log/view';
@@ -28,12 +27,10 @@ export async function backupCommand(path: string, context: Context): Promise<voi
   const saved = config.merkleTree
     ? await readSavedHead(VIEWS.merkleTree.file(config.dataDir), log)
     : EMPTY_TREE;
-  // A directory, since the copying thread may still create files when a signal ends the command.
-  const drafts = `${file}.${randomUUID()}.partial`;
-  const draft = join(drafts, basename(file));
-  mkdirSync(drafts, { mode: 0o700 });
-  resources.defer(() => rmSync(drafts, { recursive: true, maxRetries: 10 }));
-  resources.use(lockDraft(drafts));
+  // The draft is where it can be renamed: file systems have no renames to another one.
+  const isInDataDir = fileIdentity(dirname(file)) === fileIdentity(config.dataDir);
+  const { dir } = resources.use(isInDataDir ? makeDraft(config.dataDir) : takeDraft(`${file}.partial`));
+  const draft = join(dir, 'copy.db');
   await copyLogFile(source, draft, signal);
   const backup = openLogReader(draft, { forHashing: true });
   resources.defer(() => backup.close());

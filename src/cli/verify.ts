@@ -34,7 +34,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
       log,
       gapless: eventStoreDb === undefined,
       views,
-      draftDir: dataDir, // not /tmp, which may be in memory
+      dataDir, // for drafts: not /tmp, which may be in memory
       isKnown: isKnownType,
       findProblem: plantEventProblem,
       skip,

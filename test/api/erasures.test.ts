@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type EventStore, START } from '@event-sourced/event-log';
-import { lockDraft } from '@event-sourced/event-log/disk';
+import { makeDraft } from '@event-sourced/event-log/disk';
 import { type Follower, ViewBehind } from '@event-sourced/event-log/views';
 import { filesWith } from '@event-sourced/testing/filesWith';
 import { alterLog } from '@event-sourced/testing/logs';
@@ -216,28 +216,28 @@ describe('POST /erasures', () => {
     const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
     await vi.waitFor(async () => expect(await unscrubbedOf(service)).toBe('0'), 300_000); // of the start
     await plantsOf(service, 'alice', 1);
-    for (const draft of ['verify-aBc123', `copy.db.${crypto.randomUUID()}.partial`]) {
-      await mkdir(join(dir, draft));
-      await writeFile(join(dir, draft, 'plantsByUser.db'), 'alice');
+    makeDraft(dir)[Symbol.dispose]();
+    await mkdir(join(dir, 'drafts', 'of-a-killed-process'));
+    await writeFile(join(dir, 'drafts', 'of-a-killed-process', 'plantsByUser.db'), 'alice');
+    for (const name of ['verify-backup', 'verify-202611', 'nightly.partial']) {
+      await mkdir(join(dir, name));
+      await writeFile(join(dir, name, 'copy.db'), 'of the operator');
     }
-    await mkdir(join(dir, 'verify-report'));
-    await writeFile(join(dir, 'verify-report', 'report.txt'), 'no draft');
     expect(await scrubbed(service, 'alice')).toBe(1);
     expect(filesWith(dir, 'alice')).toEqual([]);
-    expect(existsSync(join(dir, 'verify-report', 'report.txt'))).toBe(true);
+    expect(filesWith(dir, 'of the operator')).toHaveLength(3);
   });
 
   test('goes on at a start with a draft that is in use', async () => {
     const dir = tempDir();
-    const draft = join(dir, 'verify-aBc123');
-    await mkdir(draft);
-    await writeFile(join(draft, 'plantsByUser.db'), 'alice');
-    const lock = lockDraft(draft);
+    const draft = makeDraft(dir);
+    await mkdir(join(dir, 'drafts', 'of-a-killed-process'));
+    await writeFile(join(dir, 'drafts', 'of-a-killed-process', 'plantsByUser.db'), 'alice');
     const service = await startServiceWithTree({ DATA_DIR: dir, METRICS_PORT: '0' });
     await plantsOf(service, 'bob', 1);
     expect(await listed(service.as('bob'))).toHaveLength(1); // the view has caught up
     expect(await unscrubbedOf(service)).toBe('1');
-    lock[Symbol.dispose]();
+    draft[Symbol.dispose]();
     await vi.waitFor(async () => expect(await unscrubbedOf(service)).toBe('0'), 300_000);
     expect(filesWith(dir, 'alice')).toEqual([]);
   }, 300_000);

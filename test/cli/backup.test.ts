@@ -158,8 +158,9 @@ describe('backup to an earlier backup', () => {
 
 test('two backups to one file at once leave a whole one', async () => {
   const { dir, file } = await backedUp(3);
-  const [first, second] = await Promise.all([rootOfBackup(file, dir), rootOfBackup(file, dir)]);
-  expect(first).toBe(second);
+  const ended = await Promise.all([backup(file, dir), backup(file, dir)]);
+  for (const one of ended) if (one.code !== 0) expectRefused(one, /another process uses .*copy\.db\.partial/);
+  expect(ended.map(({ code }) => code)).toContain(0);
   expect(rowsIn(file)).toHaveLength(3);
   expect(readdirSync(dirname(file))).toEqual(['copy.db']);
 });
@@ -242,4 +243,21 @@ describe('backup reports in one line, and changes nothing, for', () => {
     expectRefused(refused, /EventStoreDB/);
     expect(readdirSync(place)).toEqual([]);
   });
+});
+
+test('backup to a file of any name in the data directory has its draft in the drafts, which erasures empty', async () => {
+  const dir = logWith({ events: 3 });
+  await rootOfBackup(join(dir, 'nightly'), dir);
+  expect(readdirSync(dir).filter((name) => !name.startsWith('log.db'))).toEqual(['drafts', 'nightly']);
+  expect(readdirSync(join(dir, 'drafts'))).toEqual(['drafts.lock']);
+  expect(rowsIn(join(dir, 'nightly'))).toHaveLength(3);
+});
+
+test('backup refuses a directory of others in the place of its draft, and keeps it', async () => {
+  const dir = logWith({ events: 3 });
+  const place = tempDir();
+  mkdirSync(join(place, 'copy.db.partial'));
+  writeFileSync(join(place, 'copy.db.partial', 'report.txt'), 'kept');
+  expectRefused(await backup(join(place, 'copy.db'), dir), /copy\.db\.partial has no drafts .* move it away/);
+  expect(readdirSync(join(place, 'copy.db.partial'))).toEqual(['report.txt']);
 });

@@ -15,7 +15,7 @@ export async function verifyDir(dir: string): Promise<Verification & { view: big
       log,
       gapless: true,
       views: [view],
-      draftDir: tempDir(),
+      dataDir: tempDir(),
       isKnown: isKnownType,
       findProblem: plantEventProblem,
       skip: new Set(),

@@ -1,3 +1,3 @@
 export { createDataDir, DataDirInUse, databaseFile, lockDataDir, logFile } from './dataDir.ts';
-export { lockDraft, removeDrafts } from './drafts.ts';
+export { makeDraft, removeDrafts, takeDraft } from './drafts.ts';
 export { WalThread } from './walThread.ts';

@@ -10,7 +10,7 @@ import {
   readToEnd,
   START,
 } from '@event-sourced/event-log';
-import { lockDraft } from '@event-sourced/event-log/disk';
+import { makeDraft } from '@event-sourced/event-log/disk';
 import { EVENTS_ERASED } from '@event-sourced/event-log/erasure';
 import {
   type ComparedView,
@@ -51,7 +51,7 @@ type Options = {
   gapless: boolean;
   views?: readonly ComparedView[];
   /** The directory for drafts of the views; if it cannot be written, the system's temporary directory is used. */
-  draftDir?: string;
+  dataDir?: string;
   isKnown: (type: string) => boolean;
   /** Why the service cannot have appended an event of a known type; undefined if it can. */
   findProblem: (event: RecordedEvent) => string | undefined;
@@ -195,14 +195,14 @@ function openSaved(file?: string): SavedTree | undefined {
 
 /** Opens the files to compare; `resources` closes them. An unreadable file is a problem. */
 async function openComparisons(
-  { log, views = [], draftDir = tmpdir(), skip }: Options,
+  { log, views = [], dataDir, skip }: Options,
   found: Problems,
   resources: AsyncDisposableStack,
 ): Promise<Map<string, ViewComparison | undefined>> {
   const comparisons = new Map<string, ViewComparison | undefined>();
   const logId = await log.logId();
   const existing = views.filter(({ file }) => existsSync(file));
-  const dir = existing.length > 0 ? useDirectory(draftDir, resources) : '';
+  const dir = existing.length > 0 ? useDirectory(dataDir, resources) : '';
   for (const view of existing) {
     const draftFile = join(dir, `${view.name}.db`);
     comparisons.set(view.name, undefined);
@@ -215,19 +215,16 @@ async function openComparisons(
   return comparisons;
 }
 
-/** Creates a directory in `parent`, or else in the system's temporary directory; `resources` removes it. */
-function useDirectory(parent: string, resources: AsyncDisposableStack): string {
-  const make = (from: string): string => {
-    const dir = mkdtempSync(join(from, 'verify-'));
-    resources.defer(() => rmSync(dir, { recursive: true, force: true }));
-    resources.use(lockDraft(dir));
-    return dir;
-  };
+/** A directory in the drafts of `dataDir`, or else in the system's temporary directory; `resources` removes it. */
+function useDirectory(dataDir: string | undefined, resources: AsyncDisposableStack): string {
   try {
-    return make(parent);
+    if (dataDir !== undefined) return resources.use(makeDraft(dataDir)).dir;
   } catch {
-    return make(tmpdir());
+    // it cannot be written
   }
+  const dir = mkdtempSync(join(tmpdir(), 'verify-'));
+  resources.defer(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
 }
 
 class Problems {

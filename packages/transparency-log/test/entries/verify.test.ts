@@ -304,7 +304,7 @@ describe('a view', () => {
     db.exec(sql);
     const views = [{ name: 'lists', file, open }];
     const findProblem = ({ data }: RecordedEvent) => (data === null ? 'it has no data' : undefined);
-    const options = { views, draftDir: tempDir(), isKnown: () => true, findProblem };
+    const options = { views, dataDir: tempDir(), isKnown: () => true, findProblem };
     return { file, ...(await verify(logOf(events), options)) };
   }
 
