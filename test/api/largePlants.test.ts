@@ -19,7 +19,7 @@ const resources = new AsyncDisposableStack();
 afterAll(() => resources.disposeAsync());
 const plantsByUser = VIEWS.plantsByUser.open(join(tempDir(afterAll), 'view.db'));
 resources.defer(() => plantsByUser.close());
-await plantsByUser.reset('m');
+plantsByUser.bind('m');
 const events = NAMES.map((name, i) => created(i + 1, 'alice', name));
 plantsByUser.apply([...events, created(PLANTS + 1, 'bob', 'Oak')], new Set());
 await plantsByUser.save();

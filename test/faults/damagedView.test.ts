@@ -67,7 +67,7 @@ test.each([
     for (const table of tables) {
       const file = join(tempDir(), 'view.db');
       const view = open(file);
-      view.reset('m');
+      view.bind('m');
       view.apply([created(1, 'alice', 'Fern')], NONE);
       view.close();
       damagePage(file, table);

@@ -35,7 +35,7 @@ export const recorded = (position: bigint, part: Partial<RecordedEvent> = {}): R
 function emptyViews(): Views {
   const awaited = Object.entries(VIEWS).filter(([, { isAwaited }]) => isAwaited);
   const views = awaited.map(([name, { open }]) => [name, open(':memory:')] as const);
-  for (const [, view] of views) view.reset('m');
+  for (const [, view] of views) view.bind('m');
   return Object.fromEntries(views) as unknown as Views;
 }
 

@@ -227,14 +227,14 @@ export class Follower<V extends View = View> {
     }
     this.#isLive = false;
     if (logId !== NO_LOG_ID) this.resets++;
-    view.reset(current, copy);
+    await view.reset(current, copy);
   }
 
   /** Why the view is not of the log with this ID; undefined if it is. */
   async #mismatch(current: string): Promise<string | undefined> {
     const { store, view } = this.#options;
     const { logId, position, eventId } = view.progress;
-    if (logId !== current) return 'it belongs to another log';
+    if (logId !== current || !view.isOpen) return 'it belongs to another log';
     if (eventId === '') return undefined;
     store.hadPosition?.(position);
     const last = await store.readEvent(position);

@@ -33,6 +33,10 @@ export abstract class View<State = unknown> {
     this.progress = this.#file.bookmark;
   }
 
+  get isOpen(): boolean {
+    return this.#file.isOpen;
+  }
+
   /** Why the file was replaced; undefined if it was not. */
   get replaced(): string | undefined {
     return this.#file.replaced;
@@ -55,6 +59,7 @@ export abstract class View<State = unknown> {
 
   /** Runs queries or changes. @throws ViewBehind if the file is damaged; what `run` throws */
   protected use<T>(run: (state: State) => T): T {
+    if (this.#file.isDiscarded) throw this.#rebuilding();
     try {
       return run(this.#file.state);
     } catch (error) {
@@ -116,28 +121,36 @@ export abstract class View<State = unknown> {
     return undefined;
   }
 
-  /** Starts an empty view of the log with this ID. The old file is removed or, with `keepAs`, renamed. */
-  reset(logId: string, keepAs?: string): void {
-    if (this.progress.eventId !== '' || !this.#file.isOpen) this.#replace('', keepAs);
+  /** Makes an empty view one of the log with this ID. */
+  bind(logId: string): void {
     this.progress = { ...NO_BOOKMARK, logId };
     this.save();
   }
 
-  /** Removes the file for this reason. Then the view must be reset and rebuilt. @throws ViewBehind, always */
+  /** Starts an empty view of the log with this ID. The old file is removed or, with `keepAs`, renamed. */
+  async reset(logId: string, keepAs?: string): Promise<void> {
+    if (this.progress.eventId !== '' || !this.isOpen) {
+      this.progress = NO_BOOKMARK;
+      await this.#file.replace(keepAs);
+    }
+    this.bind(logId);
+  }
+
+  /** Closes the file for this reason. Then the view must be reset and rebuilt. @throws ViewBehind, always */
   discard(reason: string, cause: unknown = new Error(reason)): never {
+    this.progress = NO_BOOKMARK;
     try {
-      this.#replace(reason);
+      this.#file.discard(reason);
     } finally {
       this.onLost();
     }
-    throw new ViewBehind(`The ${this.title} is being rebuilt; retry.`, { cause });
+    throw this.#rebuilding(cause);
   }
 
   /** Saves the view and closes its file. */
   close(): void {
-    if (!this.#file.isOpen) return;
     try {
-      this.save();
+      if (this.#file.isOpen) this.save();
     } catch (error) {
       if (!(error instanceof ViewBehind)) throw error; // the next start rebuilds the view
     } finally {
@@ -145,9 +158,8 @@ export abstract class View<State = unknown> {
     }
   }
 
-  #replace(reason: string, keepAs?: string): void {
-    this.progress = NO_BOOKMARK;
-    this.#file.replace(reason, keepAs);
+  #rebuilding(cause?: unknown): ViewBehind {
+    return new ViewBehind(`The ${this.title} is being rebuilt; retry.`, { cause });
   }
 
   /** @throws ViewBehind if the state cannot be loaded again */

@@ -62,7 +62,7 @@ export class ViewComparison implements Disposable {
     using opening = new DisposableStack();
     this.#options = options;
     this.#draft = opening.adopt(open(draftFile), (draft) => draft.close());
-    this.#draft.reset(logId);
+    this.#draft.bind(logId);
     this.#db = opening.use(openForReading(file, this.#draft.definition));
     this.#db.prepare('ATTACH ? AS draft').run(draftFile);
     this.#db.exec('BEGIN');

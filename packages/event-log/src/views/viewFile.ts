@@ -72,7 +72,12 @@ const MAX_WAL_BYTES = 48 * 1024 * 1024;
 /** A write-ahead log that restarts is truncated to this size. */
 const MIN_WAL_BYTES = 1024 * 1024;
 
-type Opened<State> = Readonly<{ db: DatabaseSync; moveBookmark: StatementSync; state: State }>;
+type Opened<State> = Readonly<{
+  db: DatabaseSync;
+  identity: string | undefined;
+  moveBookmark: StatementSync;
+  state: State;
+}>;
 
 /** The SQLite file of a view, with its bookmark: one connection, which reads and writes, and one open transaction. */
 export class ViewFile<State> {
@@ -91,6 +96,7 @@ export class ViewFile<State> {
   readonly #walThread: WalThread | undefined;
   #opened: Opened<State> | undefined;
   #moving: Promise<void> | undefined;
+  #isClosed = false;
 
   /** Opens the file. Without a thread, a commit moves a long write-ahead log itself. @throws Error for the operator */
   constructor(
@@ -108,12 +114,18 @@ export class ViewFile<State> {
     } catch (error) {
       const { message } = error as Error;
       if (!isOtherFile(error)) throw new Error(`cannot use the view ${path}: ${message}`, { cause: error });
-      this.replace(message);
+      this.replaced = message;
+      this.#openEmpty();
     }
   }
 
   get isOpen(): boolean {
     return this.#opened !== undefined;
+  }
+
+  /** Whether the file must be replaced before it is used. */
+  get isDiscarded(): boolean {
+    return !this.#opened && !this.#isClosed;
   }
 
   /** Whether a transaction is open. */
@@ -148,14 +160,14 @@ export class ViewFile<State> {
    * @throws Error
    */
   async scrub(): Promise<boolean> {
-    const { db } = this.#assertOpen();
+    if (this.isDiscarded) return false;
+    const { db, identity } = this.#assertOpen();
     if (!this.isUnscrubbed) return true;
     const file = this.#path;
     // The row of the bookmark never shrinks, so each one overwrites the one before: no other page had an ID.
     const isRewritten = this.#isRewritten || this.#definition.onErasure === 'keep';
     const run = async (): Promise<boolean> =>
-      this.#walThread?.scrub({ file, identity: fileIdentity(file), isRewritten }) ??
-      scrubFile(db, isRewritten);
+      this.#walThread?.scrub({ file, identity, isRewritten }) ?? scrubFile(db, isRewritten);
     const scrubbing = run();
     this.#scrubbing = scrubbing.then(
       () => {},
@@ -163,7 +175,7 @@ export class ViewFile<State> {
     );
     try {
       const isDone = await scrubbing;
-      if (this.#opened?.db !== db) return false; // the file was replaced
+      if (this.#opened?.db !== db) return false; // the file was discarded
       this.#isRewritten = true;
       if (!isDone) return false;
       writeVersion(db, { version: this.#definition.version, isUnscrubbed: false });
@@ -186,11 +198,11 @@ export class ViewFile<State> {
   }
 
   commit(bookmark: Bookmark): void {
-    const { db, moveBookmark } = this.#assertOpen();
+    const { db, identity, moveBookmark } = this.#assertOpen();
     moveBookmark.run(bookmark.logId, bookmark.position, bookmark.eventId);
     db.exec('COMMIT');
     this.bookmark = bookmark;
-    this.#moveWal(db);
+    this.#moveWal(db, identity);
   }
 
   /** On a full disk, SQLite has already rolled back. @throws Error if the state cannot be loaded again */
@@ -201,19 +213,39 @@ export class ViewFile<State> {
     this.#opened = { ...opened, state: this.#load(opened.db, this.bookmark) };
   }
 
-  /** Starts an empty file. The old one is removed or, with `keepAs`, renamed. */
-  replace(reason: string, keepAs?: string): void {
-    if (reason !== '') this.replaced = reason;
+  /** Closes a file that must be replaced. */
+  discard(reason: string): void {
+    this.replaced = reason;
     this.bookmark = NO_BOOKMARK;
-    this.close(); // this moves its write-ahead log
+    this.#closeFile();
+  }
+
+  /**
+   * Starts an empty file when the thread has ended its work for the old one, which is removed or, with `keepAs`, renamed.
+   * @throws Error, also if the view was closed meanwhile
+   */
+  async replace(keepAs?: string): Promise<void> {
+    this.bookmark = NO_BOOKMARK;
+    this.#closeFile(); // this moves its write-ahead log
+    await Promise.all([this.#scrubbing, this.#moving]);
+    if (this.#isClosed) this.#assertOpen();
     if (keepAs !== undefined && existsSync(this.#path)) renameSync(this.#path, keepAs);
-    removeViewFile(this.#path);
-    this.#open();
+    this.#openEmpty();
   }
 
   close(): void {
+    this.#isClosed = true;
+    this.#closeFile();
+  }
+
+  #closeFile(): void {
     this.#opened?.db.close();
     this.#opened = undefined;
+  }
+
+  #openEmpty(): void {
+    removeViewFile(this.#path);
+    this.#open();
   }
 
   #assertOpen(): Opened<State> {
@@ -243,11 +275,11 @@ export class ViewFile<State> {
     // From now on there must be no other writer: no request waits for one.
     db.exec('PRAGMA busy_timeout = 0');
     opening.move();
-    this.#opened = { db, moveBookmark, state };
+    this.#opened = { db, identity: fileIdentity(this.#path), moveBookmark, state };
   }
 
   /** Called between two transactions. */
-  #moveWal(db: DatabaseSync): void {
+  #moveWal(db: DatabaseSync, identity: string | undefined): void {
     const file = this.#path;
     const bytes = fileSize(`${file}-wal`);
     if (bytes <= LONG_WAL_BYTES) return;
@@ -255,7 +287,7 @@ export class ViewFile<State> {
       db.exec('PRAGMA wal_checkpoint(PASSIVE)');
       return;
     }
-    this.#moving ??= this.#walThread.walCheckpoint({ file, identity: fileIdentity(file) }).then(() => {
+    this.#moving ??= this.#walThread.walCheckpoint({ file, identity }).then(() => {
       this.#moving = undefined;
       this.#longWal = undefined;
     });

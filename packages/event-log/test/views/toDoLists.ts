@@ -98,7 +98,7 @@ export function toDoLists(
 ): ToDoLists {
   const view = new ToDoLists(file);
   onTestFinished(() => view.close());
-  if (view.progress.logId === '') view.reset(LOG_ID);
+  if (view.progress.logId === '') view.bind(LOG_ID);
   if (events.length > 0) view.apply(events, NONE);
   return view;
 }

@@ -1,9 +1,10 @@
-import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, linkSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { fileIdentity } from '../../../node/src/files/fileIdentity.ts';
 import { WalThread } from '../../src/disk/walThread.ts';
 import { type RecordedEvent, START } from '../../src/eventStore.ts';
 import { ViewBehind } from '../../src/views/waiting.ts';
@@ -27,11 +28,12 @@ function asAfterCrash(file: string): string {
   return copy;
 }
 
-/** Expects that a discarded view is empty, and can be rebuilt. */
-function expectRebuildable(view: ToDoLists): void {
+/** Expects that a discarded view is not read, and can be rebuilt. */
+async function expectRebuildable(view: ToDoLists): Promise<void> {
   expect(view.progress).toEqual({ logId: '', position: START, eventId: '' });
+  expect(() => view.titlesOf('home')).toThrow(ViewBehind);
+  await view.reset(LOG_ID);
   expect(view.titlesOf('home')).toEqual([]);
-  view.reset(LOG_ID);
   view.apply(EVENTS, NONE);
   view.save();
   expect(view.titlesOf('home')).toEqual(['Mop', 'Cook', 'Wash']);
@@ -68,12 +70,12 @@ describe('a file that', () => {
     expect(view.titlesOf('home')).toHaveLength(3);
   });
 
-  test('ends within a large row is discarded when this is read', () => {
+  test('ends within a large row is discarded when this is read', async () => {
     const file = savedLists([item(1, 'home', 'x'.repeat(20_000))]);
     const view = toDoLists(file);
     truncateSync(file, statSync(file).size - 3_000);
     expect(() => view.titlesOf('home')).toThrow(ViewBehind);
-    expectRebuildable(view);
+    await expectRebuildable(view);
   });
 });
 
@@ -85,7 +87,7 @@ test.each([
   const view = new ToDoLists(file, walThread);
   onTestFinished(() => walThread?.close());
   onTestFinished(() => view.close());
-  view.reset(LOG_ID);
+  view.bind(LOG_ID);
   const large = 'x'.repeat(12 * 1024 * 1024);
   let longest = 0;
   for (let i = 1; i <= 15; i++) {
@@ -95,6 +97,52 @@ test.each([
     longest = Math.max(longest, statSync(`${file}-wal`).size);
   }
   expect(longest).toBeLessThan(7 * large.length);
+});
+
+describe('a view whose file the thread of WAL checkpoints works on', () => {
+  /** A view with a long write-ahead log, and with rows to scrub; the thread ends its work when the test resolves it. */
+  async function busyView(work: 'walCheckpoint' | 'scrub') {
+    const { promise, resolve: endWork } = Promise.withResolvers<void>();
+    const walThread = { walCheckpoint: () => promise, scrub: () => promise.then(() => true) };
+    const file = join(tempDir(), 'view.db');
+    const view = new ToDoLists(file, walThread as unknown as WalThread, { onErasure: 'deleteRows' });
+    onTestFinished(() => view.close());
+    view.bind(LOG_ID);
+    const length = work === 'walCheckpoint' ? 33 * 1024 * 1024 : 1;
+    view.apply([item(1, 'home', 'x'.repeat(length))], NONE);
+    if (work === 'scrub') view.erase([1n]);
+    view.save();
+    if (work === 'scrub') void view.scrub();
+    linkSync(file, join(tempDir(), 'old.db')); // so that a new file has another inode
+    return { view, file, endWork, identity: fileIdentity(file) };
+  }
+
+  test.each(['walCheckpoint', 'scrub'] as const)(
+    'is replaced when the thread has ended its %s, and is not read until then',
+    async (work) => {
+      const { view, file, identity, endWork } = await busyView(work);
+      expect(() => view.discard('damaged')).toThrow(ViewBehind);
+      const resetting = view.reset(LOG_ID);
+      for (let i = 0; i < 10; i++) await new Promise(setImmediate);
+      expect(fileIdentity(file)).toBe(identity);
+      expect(() => view.titlesOf('home')).toThrow(ViewBehind);
+      expect(await view.scrub()).toBe(false);
+      endWork();
+      await resetting;
+      expect(fileIdentity(file)).not.toBe(identity);
+      await view.reset('other');
+      expect(view.titlesOf('home')).toEqual([]);
+    },
+  );
+
+  test('is not replaced if it is closed before that', async () => {
+    const { view, file, identity, endWork } = await busyView('scrub');
+    const resetting = view.reset('other');
+    view.close();
+    endWork();
+    await expect(resetting).rejects.toThrow('is closed');
+    expect(fileIdentity(file)).toBe(identity);
+  });
 });
 
 describe('a commit that fails', () => {
@@ -172,7 +220,7 @@ test('a view is closed even if its last commit fails', () => {
   expect(db.isOpen).toBe(false);
 });
 
-test('after any changes, saves, failed saves, crashes, restarts and resets, the view is the fold of the log', () => {
+test('after any changes, saves, failed saves, crashes, restarts and resets, the view is the fold of the log', async () => {
   const LISTS = ['a', 'a-b', 'a-b/1', '%61', '\ufffd', '🌱'];
   const change = fc.record({
     list: fc.constantFrom(...LISTS),
@@ -189,11 +237,11 @@ test('after any changes, saves, failed saves, crashes, restarts and resets, the 
       arbitrary: fc.constantFrom('save', 'fail to save', 'crash', 'close', 'reset', 'list'),
     },
   );
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
       let file = join(tempDir(), 'view.db');
       let view = new ToDoLists(file);
-      view.reset(LOG_ID);
+      view.bind(LOG_ID);
       const log: RecordedEvent[] = [];
       const catchUp = (): void => view.apply(log.slice(Number(view.progress.position)), NONE);
       for (const one of [...steps, 'list', 'close', 'list', 'check'] as const) {
@@ -209,7 +257,7 @@ test('after any changes, saves, failed saves, crashes, restarts and resets, the 
           expect(() => view.save()).toThrow('full');
           catchUp();
         } else if (one === 'reset') {
-          view.reset(LOG_ID);
+          await view.reset(LOG_ID);
           catchUp();
         } else if (one === 'list') {
           for (const list of LISTS) expect(view.titlesOf(list)).toEqual(foldOf(log, list));

@@ -58,12 +58,12 @@ describe('a view that is the fold of its log', () => {
   test.each([
     ['processes events', (view: ToDoLists) => view.apply(EVENTS.slice(3), NONE)],
     ['is reset', (view: ToDoLists) => view.reset('other')],
-  ])('has none if it %s meanwhile, and its server can write it', (_, change) => {
+  ])('has none if it %s meanwhile, and its server can write it', async (_, change) => {
     const file = join(tempDir(), 'view.db');
     const view = toDoLists(file, EVENTS.slice(0, 3));
     view.save();
     const comparison = open(file);
-    change(view);
+    await change(view);
     view.save();
     expect(differences(comparison)).toEqual([]);
   });

@@ -27,7 +27,7 @@ const LEVEL_0 = 'level = 0 AND number';
 function treeFile(sql = ''): string {
   const file = join(tempDir(afterAll), 'tree.db');
   const view = MerkleTreeView.open(file);
-  view.reset('m');
+  view.bind('m');
   view.apply(EVENTS.slice(0, 580));
   view.close();
   using db = new DatabaseSync(file);

@@ -297,7 +297,7 @@ describe('a view', () => {
     const file = join(tempDir(), 'view.db');
     const open = (path: string) => new Lists(path);
     const view = open(file);
-    view.reset(logId);
+    view.bind(logId);
     view.apply(EVENTS.slice(0, applied), NONE);
     view.close();
     using db = new DatabaseSync(file);

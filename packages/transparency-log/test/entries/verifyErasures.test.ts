@@ -180,7 +180,7 @@ describe('events that are erased meanwhile', () => {
     const first = await eventAt(store.forHashing, 0);
     const treeFile = join(dir, 'merkleTree.db');
     const view = MerkleTreeView.open(treeFile);
-    view.reset(await store.logId());
+    view.bind(await store.logId());
     await erase(store, [0]);
     view.apply((await store.forHashing.readAll({ after: 0n, limit: 9 })).events);
     view.close();

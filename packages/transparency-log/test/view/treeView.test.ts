@@ -53,7 +53,7 @@ beforeAll(async () => {
   const dir = logWith({ events: EVENTS, dir: mkdtempSync(join(tmpdir(), 'plant-store-')) });
   const log = openLogReader(join(dir, 'log.db'), { forHashing: true });
   const view = MerkleTreeView.open(treeIn(dir));
-  view.reset(await log.logId());
+  view.bind(await log.logId());
   const events = await everything(log);
   view.apply(events);
   view.close();
