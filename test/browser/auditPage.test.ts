@@ -430,6 +430,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(problems).toEqual([]);
     await submit(page, '#point-in-time', { user: 'nobody' });
     await becomes(page, '#point-in-time .problem', ['The log has no event of the user "nobody".']);
+    await submit(page, '#point-in-time', { user: 'alice ' });
+    await becomes(page, '#point-in-time .problem', ['The log has no event of the user "alice ".']);
     await page.waitForSelector('#point-in-time .results[hidden]');
   });
 

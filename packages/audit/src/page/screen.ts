@@ -86,8 +86,7 @@ export abstract class Screen {
   #typed(): Record<string, string> {
     const typed = this.#fields.map(({ name, value, defaultValue, dataset: { time } }) => {
       if (value === defaultValue) return [name, this.given[name] ?? ''];
-      const text = value.trim();
-      return [name, (time && this.zone.parse(text, time)) || text];
+      return [name, (time && this.zone.parse(value.trim(), time)) || value]; // a name may end in a space
     });
     return Object.fromEntries(typed);
   }
