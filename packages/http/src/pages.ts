@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
+import fresh from 'fresh';
 import { chooseContent, type EncodedContent, encodeContent } from './contentEncoding.ts';
 import { HTTP_ERRORS, HttpError } from './errors.ts';
 
@@ -58,7 +59,9 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
           .header('cache-control', isNamed ? IMMUTABLE : 'no-cache')
           .header('etag', etag)
           .type(file.type);
-        if (request.headers['if-none-match'] === etag) return reply.code(304).send();
+        // No Cache-Control: it is for caches, and `fetch` adds no-cache to a condition.
+        const { 'if-none-match': condition } = request.headers;
+        if (fresh({ 'if-none-match': condition }, { etag })) return reply.code(304).send();
         reply.header('content-length', content.length);
         return reply.send(Readable.from(toPieces(content), { highWaterMark: 1 }));
       });

@@ -54,3 +54,18 @@ test('other routes have none of the headers', async () => {
   expect(headers).not.toHaveProperty('content-security-policy');
   expect(headers).not.toHaveProperty('x-content-type-options');
 });
+
+test.each<[string, (etag: string) => string]>([
+  ['itself', (etag) => etag],
+  ['itself as a weak one, of a proxy that compresses', (etag) => `W/${etag}`],
+  ['a list with it', (etag) => `"other", W/"another",${etag}`],
+  ['any', () => '*'],
+])('a page whose tag the client has is 304: %s', async (_, conditionOf) => {
+  const app = await server();
+  const { etag = '' } = (await app.inject('/page')).headers;
+  const get = (condition: string) =>
+    app.inject({ url: '/page', headers: { 'if-none-match': condition, 'cache-control': 'no-cache' } });
+  const { statusCode, headers, body } = await get(conditionOf(String(etag)));
+  expect([statusCode, headers.etag, body]).toEqual([304, etag, '']);
+  expect((await get('"other"')).statusCode).toBe(200);
+});
