@@ -96,7 +96,7 @@ const json = (description: string, media: object, headers: object): object => ({
   content: { 'application/json': media },
 });
 
-const JSON_TYPE = 'application/json; charset=utf-8';
+const JSON_TYPE = 'application/json';
 /** The number of plants read at a time, unless PAGE_BYTES ends a page earlier. Longer lists are streamed by page. */
 const PAGE_SIZE = 500;
 /** The total size, in characters, of first pages that one turn of the event loop reads; further reads wait. */

@@ -58,7 +58,7 @@ test('every file that the page names is served with its type, and kept for ever 
   );
   const forEver = 'public, max-age=31536000, immutable';
   expect(files).toEqual([
-    ['docs/icon.svg', 'image/svg+xml', forEver],
+    ['docs/icon.svg', 'image/svg+xml; charset=utf-8', forEver],
     ['docs/style.css', 'text/css; charset=utf-8', forEver],
     ['docs/tryIt.js', 'text/javascript; charset=utf-8', forEver],
   ]);

@@ -38,6 +38,8 @@ test.each(DOCUMENTED)(
     const response = await request(url, scope, path, init);
     expect(response.status).toBe(status);
     expectListed(response, path, init);
+    // Without it, some clients read text as Latin-1.
+    expect(response.headers.get('content-type')).toMatch(/; charset=utf-8$|^application\/octet-stream$/);
     if (status !== 200) await refusalIn(response);
   },
 );

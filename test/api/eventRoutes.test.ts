@@ -27,7 +27,7 @@ type Line = Record<string, unknown> & { subject: string; position: string };
 async function linesIn(response: Response): Promise<Line[]> {
   const text = await response.text();
   expect(response.status, text).toBe(200);
-  expect(response.headers.get('content-type')).toBe(NDJSON);
+  expect(response.headers.get('content-type')).toBe(`${NDJSON}; charset=utf-8`);
   return text.split(/(?<=\n)/).flatMap((line) => {
     if (line === '') return []; // no event
     const event = JSON.parse(line);

@@ -83,7 +83,7 @@ describe('GET /events as text/event-stream', () => {
     await alice.create(1, { name, tag: '' });
     const connection = await reading(url, { token });
     expect(connection.response.headers).toMatchObject({
-      'content-type': SSE,
+      'content-type': `${SSE}; charset=utf-8`,
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
       'transfer-encoding': 'chunked',

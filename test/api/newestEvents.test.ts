@@ -172,7 +172,7 @@ describe('GET /events?order=descending', () => {
     const query = 'order=descending&limit=1';
     const accept = 'text/event-stream';
     const page = await get(query, { headers: { accept: `${accept}, */*;q=0.1` } });
-    expect(page.headers.get('content-type')).toBe('application/x-ndjson');
+    expect(page.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
     const message = 'With order=descending, the media type is application/x-ndjson.';
     expect(await refusedWith(40601, await get(query, { headers: { accept } }))).toBe(message);
     const head = await get(query, { method: 'HEAD' });

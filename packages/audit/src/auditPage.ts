@@ -28,10 +28,10 @@ export async function auditPage(
     readFiles: async () => {
       const modules = await browserModules(directories(dirname(file)));
       return [
-        { path: '', type: 'text/html; charset=utf-8', body: html },
-        { path: 'style.css', type: 'text/css; charset=utf-8', body: read('style.css') },
+        { path: '', type: 'text/html', body: html },
+        { path: 'style.css', type: 'text/css', body: read('style.css') },
         { path: 'icon.svg', type: 'image/svg+xml', body: read('icon.svg') },
-        ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript; charset=utf-8', body })),
+        ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript', body })),
       ];
     },
   });

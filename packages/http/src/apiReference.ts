@@ -15,15 +15,15 @@ export async function apiReference(app: FastifyInstance, guide: URL): Promise<vo
       const files = [
         {
           path: 'style.css',
-          type: 'text/css; charset=utf-8',
+          type: 'text/css',
           body: read('../basics.css') + read('style.css'),
         },
-        file('tryIt.js', 'text/javascript; charset=utf-8'),
+        file('tryIt.js', 'text/javascript'),
         file('icon.svg', 'image/svg+xml'),
       ];
       const links = files.map(({ path, body }) => `docs/${path}?${contentHash(body)}`);
       const page = referencePage(app.swagger() as unknown as ApiDocument, readFileSync(guide, 'utf8'), links);
-      return [{ path: '', type: `${HTML}; charset=utf-8`, body: page }, ...files];
+      return [{ path: '', type: HTML, body: page }, ...files];
     },
   });
 }

@@ -22,7 +22,8 @@ export function compressResponses(app: FastifyInstance): void {
     if (!isStream && !(typeof payload === 'string' || payload instanceof Buffer)) return done();
     if (isStream ? streams >= MAX_STREAMS : payload.length < MIN_BYTES) return done();
     const isEncoded = reply.hasHeader('content-length') || reply.hasHeader('content-encoding');
-    if (isEncoded || !isText(String(reply.getHeader('content-type')))) return done();
+    const type = String(reply.getHeader('content-type'));
+    if (isEncoded || !isText(type) || type.startsWith('text/event-stream')) return done();
     const encoding = acceptedEncoding(request, ['gzip']);
     if (encoding === undefined) return done();
     setEncoding(reply, encoding);

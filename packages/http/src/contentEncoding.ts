@@ -9,7 +9,7 @@ type Encoding = 'br' | 'gzip';
 export type EncodedContent = { identity: Buffer } & Partial<Record<Encoding, Buffer>>;
 
 const compressors = { br: promisify(brotliCompress), gzip: promisify(gzip) };
-export const isText = (type: string): boolean => /^text\/(?!event-stream)|json|xml|javascript/.test(type);
+export const isText = (type: string): boolean => /^text\/|json|xml|javascript/.test(type);
 
 /** Compresses content once, for all responses. */
 export async function encodeContent(identity: Buffer, type: string): Promise<EncodedContent> {

@@ -29,7 +29,7 @@ export function errorHandler(errors: ErrorDefinitions, metrics?: Metrics): Error
       };
     // The failed response may have set these headers.
     reply.removeHeader('content-encoding').removeHeader('link').header('cache-control', 'no-store');
-    reply.code(status).headers(headers).type('application/json; charset=utf-8').send(body);
+    reply.code(status).headers(headers).type('application/json').send(body);
   };
 }
 

@@ -129,7 +129,7 @@ export async function serveOpenapi(
     transform: ({ schema, url }) => ({ schema: describeRoute(schema, api), url }),
   });
   for (const schema of [...api.schemas, errorSchema(api.errors)]) app.addSchema(publish(schema));
-  const type = 'application/json; charset=utf-8';
+  const type = 'application/json';
   let document: Promise<EncodedContent> | undefined; // shared by all responses
   app.get('/openapi.json', { schema: { hide: true } }, async (request, reply) => {
     document ??= encodeContent(Buffer.from(JSON.stringify(app.swagger())), type);

@@ -13,6 +13,7 @@ import findMyWay, { type HTTPMethod } from 'find-my-way';
 import { parseJsonBody } from './body.ts';
 import { boundedServer } from './boundedServer.ts';
 import { compressResponses } from './compression.ts';
+import { isText } from './contentEncoding.ts';
 import { errorHandler, handleClientError } from './errorHandler.ts';
 import { type ErrorDefinitions, HTTP_ERRORS, HttpError } from './errors.ts';
 import { fieldCount } from './fieldCount.ts';
@@ -132,6 +133,9 @@ export async function httpServer(options: Options) {
   });
   app.addHook('onSend', (request, reply, payload, done) => {
     if (closing) reply.header('connection', 'close');
+    // Without a charset, some clients read text as Latin-1.
+    const type = String(reply.getHeader('content-type') ?? '');
+    if (isText(type) && !type.includes('charset=')) reply.header('content-type', `${type}; charset=utf-8`);
     if (!(payload instanceof Readable)) return done();
     // A client of HTTP/1.0 would take the part before a failure for the whole.
     if (request.raw.httpVersion !== '1.1' && !reply.hasHeader('content-length')) {

@@ -21,7 +21,7 @@ export const FOR_MONITORS = {
   security: [{ bearer: [MONITOR_SCOPE] }, { bearer: [AUDIT_SCOPE] }],
 };
 
-export const TEXT = 'text/plain; charset=utf-8';
+export const TEXT = 'text/plain';
 
 export const described = (description: string, ...examples: [] | [string]) =>
   Type.String({ description, examples });
