@@ -1,5 +1,11 @@
 import type { RecordedEvent } from '@event-sourced/event-log';
-import { type EventQuery, formatEnd, replay, toCloudEvent } from '@event-sourced/event-log/replay';
+import {
+  cloudEventLine,
+  type EventQuery,
+  formatEnd,
+  replay,
+  toCloudEvent,
+} from '@event-sourced/event-log/replay';
 import { printable } from '@event-sourced/node/cli';
 import { hashedAttributes } from '@event-sourced/transparency-log/digest';
 import { type Context, useLog, write } from './context.ts';
@@ -11,7 +17,7 @@ export async function replayCommand(options: Options, context: Context): Promise
   const { config, output, signal } = context;
   const filter = parseEventOptions(options);
   const cloudEvents = { source: config.source, hashed: hashedAttributes };
-  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, cloudEvents));
+  const toJson = (event: RecordedEvent): string => cloudEventLine(event, cloudEvents);
   const format = options.table ? tableRow : toJson;
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { forHashing: true });

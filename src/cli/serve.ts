@@ -1,3 +1,4 @@
+import { printableJson } from '@event-sourced/node/cli';
 import { handleSignals, useProxyFromEnv } from '@event-sourced/node/process';
 import pino, { type Logger } from 'pino';
 import { readConfig, useTempDir } from '../config.ts';
@@ -24,7 +25,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   const output = loggerOutput(1, (lines) => logger.warn({ lines }, 'dropped log lines'));
   const logger = pino(
     { level: config.logLevel, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (line) => output.write(onTerminal ? humanReadable(line) : line) },
+    { write: (line) => output.write(onTerminal ? humanReadable(line) : printableJson(line)) },
   );
   const die = (error: unknown, message: string): void => {
     logger.fatal({ err: error }, message);

@@ -1,7 +1,7 @@
 import { logFile } from '@event-sourced/event-log/disk';
 import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
-import { printable } from '@event-sourced/node/cli';
+import { printable, printableJson } from '@event-sourced/node/cli';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '@event-sourced/tlog';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
@@ -94,8 +94,10 @@ const toText = (lines: readonly Line[]): string =>
 /** Positions are strings, since few JSON parsers keep 64-bit integers; null means none. */
 function toJson({ problems, ...rest }: Result): string {
   const listed = problems.map(({ position, problem }) => ({ position, problem }));
-  return JSON.stringify({ ...rest, problems: listed }, (_, value) =>
-    typeof value === 'bigint' ? String(value) : (value ?? null),
+  return printableJson(
+    JSON.stringify({ ...rest, problems: listed }, (_, value) =>
+      typeof value === 'bigint' ? String(value) : (value ?? null),
+    ),
   );
 }
 

@@ -1,6 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { printable } from '../../packages/node/src/cli/printable.ts';
+import { printable, printableJson } from '../../packages/node/src/cli/printable.ts';
+
+const anything = fc.integer({ min: 0, max: 0x10ffff }).map((point) => String.fromCodePoint(point));
+const danger = fc.constantFrom(
+  '\x1b',
+  '\x9b',
+  '\x7f',
+  '\n',
+  '\u0085',
+  '\u2028',
+  '\u202e',
+  '\u{e007f}',
+  '\udc00',
+);
 
 /** Control characters, format characters, unpaired surrogates and line separators. */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
@@ -21,8 +34,6 @@ describe('printable text', () => {
   });
 
   test('never contains unsafe characters, and otherwise equals the text', () => {
-    const anything = fc.integer({ min: 0, max: 0x10ffff }).map((point) => String.fromCodePoint(point));
-    const danger = fc.constantFrom('\x1b', '\x9b', '\n', '\u2028', '\u202e', '\u{e007f}', '\udc00');
     fc.assert(
       fc.property(fc.string({ unit: fc.oneof(anything, danger) }), (text) => {
         const shown = printable(text);
@@ -31,4 +42,14 @@ describe('printable text', () => {
       }),
     );
   });
+});
+
+test('printable JSON is the same value, without unsafe characters', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.oneof(anything, danger) }), (text) => {
+      const json = printableJson(JSON.stringify({ [text]: text }));
+      expect(json).not.toMatch(UNSAFE);
+      expect(JSON.parse(json)).toEqual({ [text]: text });
+    }),
+  );
 });

@@ -10,7 +10,7 @@ import { startService } from '../support/service.ts';
 
 const PLANTS: PlantOfUser[] = [
   ['alice', 1n, { name: 'Fern', tag: 'indoor' }],
-  ['bob', -5n, { name: 'nul \0, quote ", backslash \\, line \u2028 \r\n' }],
+  ['bob', -5n, { name: 'nul \0, quote ", backslash \\, lines \u2028 \u2029 \u0085 \x9b \x7f \r\n' }],
   ['\u202eecila', 1n, { name: '\x1b[2J\u202e', tag: '\ufeff' }],
   ['bob', 2n ** 63n - 1n, { name: '', tag: '' }],
 ];
@@ -35,6 +35,7 @@ test.for(['the embedded log', 'EventStoreDB'])(
     const token = await auditorToken(service.dir);
     const all = await linesOf(service.url, { token });
     expect(all).toHaveLength(server ? PLANTS.length : PLANTS.length + 1);
+    expect(all.join('')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u); // line ends for some readers, and a terminal
     expect(succeeded(await runCli(['replay'], env))).toBe(printed(all));
     const toEnd = await linesOf(service.url, { token, query: '?end=true' });
     expect(toEnd).toEqual([...all, `{"end":"${JSON.parse(all.at(-1) ?? '').position}"}`]);

@@ -38,6 +38,8 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   expect(await paste(post as string)).toEqual({ name: 'Fern', tag: 'indoor' });
   expect(await paste(get as string)).toEqual([{ name: 'Fern', tag: 'indoor' }]);
   expect(await server.as('bob').list()).toEqual([]);
+  await server.as('line\u2028end\u202e').list();
+  await server.printed(/line\\u2028end\\u202e/); // in one line, for every reader
 
   expect([DATA_DIR, join(DATA_DIR, 'log.db')].map((path) => statSync(path).mode & 0o777)).toEqual([
     0o700, 0o600,

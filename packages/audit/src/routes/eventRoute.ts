@@ -2,12 +2,12 @@ import { Readable } from 'node:stream';
 import { LogReplaced, type RecordedEvent, StoreUnavailable } from '@event-sourced/event-log';
 import {
   BadFilter,
+  cloudEventLine,
   EventFilter,
   formatEnd,
   formatLogPosition,
   type ReplayBatch,
   replay,
-  toCloudEvent,
 } from '@event-sourced/event-log/replay';
 import { HTTP_ERRORS, HttpError } from '@event-sourced/http';
 import { type NextTurn, sleep } from '@event-sourced/node/time';
@@ -44,7 +44,7 @@ export function eventRoute(app: FastifyInstance, options: AuditOptions): void {
   const closing = new AbortController();
   app.addHook('preClose', async () => closing.abort());
   const format = { source, hashed: hashedAttributes };
-  const toJson = (event: RecordedEvent): string => JSON.stringify(toCloudEvent(event, format));
+  const toJson = (event: RecordedEvent): string => cloudEventLine(event, format);
   const toLine = (event: RecordedEvent): string => `${toJson(event)}\n`;
 
   app.get<{ Querystring: OrderedEventQuery }>(

@@ -1,3 +1,4 @@
+import { printableJson } from '@event-sourced/node/cli';
 import { isRfc3339, parseRfc3339 } from '@event-sourced/node/time';
 import { type Static, Type } from 'typebox';
 import type { RecordedEvent } from '../eventStore.ts';
@@ -72,6 +73,10 @@ export function toCloudEvent(event: RecordedEvent, { source, hashed }: CloudEven
   };
   return cloudEvent as CloudEvent;
 }
+
+/** An event as one line of JSON, without the line end. */
+export const cloudEventLine = (event: RecordedEvent, format: CloudEventFormat): string =>
+  printableJson(JSON.stringify(toCloudEvent(event, format)));
 
 /** CloudEvents attributes must not be empty. */
 function nonEmptyText(value: unknown): string | undefined {

@@ -1,4 +1,4 @@
-export { CloudEvent, occurredAt, toCloudEvent } from './cloudEvent.ts';
+export { CloudEvent, cloudEventLine, occurredAt, toCloudEvent } from './cloudEvent.ts';
 export {
   assertKnownUser,
   assertReadable,

@@ -1,2 +1,2 @@
 export { once, reportInOneLine } from './errorOutput.ts';
-export { printable } from './printable.ts';
+export { printable, printableJson } from './printable.ts';
