@@ -49,6 +49,10 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     'event_store_available',
     '1 if the log can be read and no append is being refused.',
   );
+  readonly #logPosition = this.gauge(
+    'log_position',
+    'Position of the last event of the log; no value while the log is unavailable.',
+  );
   readonly #reconnections = this.counter('event_store_reconnections_total', 'Reconnections to EventStoreDB.');
   readonly #leaderChanges = this.counter(
     'event_store_leader_changes_total',
@@ -105,12 +109,14 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
-      const canRead = (await respondsIn(signal, store.lastPosition())) !== undefined;
+      const position = await respondsIn(signal, store.lastPosition());
       const lags = await Promise.all(
         followers.map(({ view }) => respondsIn(signal, viewLag(store, view.progress.position, now()))),
       );
 
-      this.#available.set(Number(canRead && store.appendsRefused === undefined));
+      this.#available.set(Number(position !== undefined && store.appendsRefused === undefined));
+      this.#logPosition.remove();
+      if (position !== undefined) this.#logPosition.set(Number(position));
       for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
       for (const metric of [this.#rebuilds, this.#saveFailures]) metric.reset();
       followers.forEach((follower, i) => {

@@ -33,6 +33,7 @@ describe.runIf(hasPromtool)('promtool', () => {
     ['the configuration', ['check', 'config', join(OBSERVE, 'prometheus.yml')]],
     ['the alert rules', ['check', 'rules', '--lint-fatal', ALERTS]],
     ['the tests of the alert rules', ['test', 'rules', join(OBSERVE, 'alerts.test.yml')]],
+    ['the tests of blips and slow burns', ['test', 'rules', join(OBSERVE, 'blips.test.yml')]],
   ])('accepts %s', async (_, args) => {
     const { code, stdout, stderr } = await run({ command: ['promtool', ...args] });
     expect([code, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
