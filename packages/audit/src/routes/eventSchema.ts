@@ -35,7 +35,7 @@ export function eventSchema(
     ...FOR_AUDITORS,
     summary: 'Replay the log; an event stream continues with each new event',
     description:
-      'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires.',
+      'NDJSON, the default, ends with the log, or after limit events. An event stream (Accept: text/event-stream) ends after limit events; while the log has fewer, and without limit, when the client disconnects or its token expires. since and until are compared with the time of every event, from the start of the log: in a large log, start with after, or with order=descending.',
     querystring: orderedEventQuery(entityType.streams),
     headers: Type.Object({
       'Last-Event-ID': Type.Optional(
