@@ -55,6 +55,7 @@ export async function openStore(
       onEmpty: (exists) => assertNoFormerLog(dataDir, exists),
       onCheck: (checked) => logCheck(checked, logger),
       onDamage: ({ message }) => logger.error({ reason: message }, 'log damaged; no more appends'),
+      onUnreadable: (reason) => logger.error({ reason }, 'the disk cannot read the log'),
     });
     await repeatErasures(store, dataDir, { ...options, logger }).catch(async (cause: Error) => {
       await store.close();

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { assertWritable, fileSize, fsyncPath, isDamage, openReadOnly } from '@event-sourced/node/files';
@@ -109,14 +109,41 @@ export function recoverWal(file: string): void {
 /** Whether the log has a write-ahead log: a clean stop moves it into the log and removes it. */
 export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
 
-/** The first problem that SQLite's quick_check finds in a database and its write-ahead log; undefined if none. */
+/**
+ * The first problem that SQLite's quick_check finds in a database and its write-ahead log; undefined if none.
+ * @throws Error, also if the disk does not return the bytes: SQLite reports that as damage, too
+ */
 export function findDamage(file: string): string | undefined {
+  const found = quickCheck(file);
+  if (found !== undefined) assertReadable(file);
+  return found;
+}
+
+function quickCheck(file: string): string | undefined {
   try {
     using db = openReadOnly(file);
     return findings(db, 'quick_check', 1)[0];
   } catch (error) {
     if (isDamage(error)) return (error as Error).message;
     throw error;
+  }
+}
+
+/**
+ * Reads a database and its write-ahead log. Not for a process that has it open: see `assertWalFits`.
+ * @throws Error if the disk does not return all bytes
+ */
+export function assertReadable(file: string): void {
+  const bytes = Buffer.alloc(1024 * 1024);
+  for (const path of [file, `${file}-wal`].filter((path) => existsSync(path))) {
+    const fd = openSync(path, 'r');
+    try {
+      while (readSync(fd, bytes) > 0);
+    } catch (error) {
+      throw new Error(`the disk cannot read ${path}: ${(error as Error).message}`, { cause: error });
+    } finally {
+      closeSync(fd);
+    }
   }
 }
 

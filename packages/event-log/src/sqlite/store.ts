@@ -1,4 +1,5 @@
-import { fileSize } from '@event-sourced/node/files';
+import type { ChildProcess } from 'node:child_process';
+import { fileSize, isDamage } from '@event-sourced/node/files';
 import { unlessAborted } from '@event-sourced/node/time';
 import { appendRequest } from '../appendRequest.ts';
 import { WalThread } from '../disk/walThread.ts';
@@ -15,10 +16,11 @@ import {
   WrongExpectedRevision,
 } from '../eventStore.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
+import { assertReadable, openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import type { StubRow } from './overwrite.ts';
+import type { CheckResult } from './quickCheckProcess.ts';
 import { BATCH_SIZE, follow, prepareReads } from './read.ts';
-import { UncleanLog } from './uncleanLog.ts';
+import { startCheck, UncleanLog } from './uncleanLog.ts';
 
 type Options = {
   file: string;
@@ -33,6 +35,8 @@ type Options = {
   onCheck?: (checked: Promise<void>) => void;
   /** Called once if the log is found damaged; then it accepts no more appends. */
   onDamage?: (error: LogDamaged) => void;
+  /** Called after `onDamage` if the disk does not return the bytes of the log, with the reason. */
+  onUnreadable?: (reason: string) => void;
   observer?: StoreObserver | undefined;
 };
 
@@ -44,13 +48,23 @@ export async function openSqliteStore(options: Options): Promise<ErasableStore> 
   try {
     return await open(options);
   } catch (error) {
-    const { message } = error as Error;
+    const { message } = diskFailure(error, options.file) ?? (error as Error);
     throw new UnusableLog(`cannot use the log ${options.file}: ${message}`, { cause: error });
   }
 }
 
+/** Why the disk cannot read a log that SQLite reports as damaged; undefined if it can. */
+function diskFailure(error: unknown, file: string): Error | undefined {
+  try {
+    if (isDamage(error)) assertReadable(file);
+    return undefined;
+  } catch (failure) {
+    return failure as Error;
+  }
+}
+
 async function open(options: Options): Promise<ErasableStore> {
-  const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, observer } = options;
+  const { file, now = () => new Date(), onFatal = fail, onCheck, onDamage, onUnreadable, observer } = options;
   if (fileSize(file) === 0) options.onEmpty?.(false);
   using opened = new DisposableStack();
   let unclean: UncleanLog | undefined;
@@ -61,6 +75,7 @@ async function open(options: Options): Promise<ErasableStore> {
   }
   const db = opened.use(openLogFile(file));
   const closing = new AbortController();
+  let closed: Promise<void> | undefined;
   const damaged = new AbortController();
   const handleDamage = (error: LogDamaged): void => damaged.abort(error);
   const parsed = prepareReads(db, { onDamage: handleDamage });
@@ -80,22 +95,30 @@ async function open(options: Options): Promise<ErasableStore> {
     onCommit: (events) => newest.add(events),
   });
   opened.move();
+  let check: ChildProcess | undefined;
   damaged.signal.addEventListener('abort', () => {
     queue.refuse(damaged.signal.reason);
     onDamage?.(damaged.signal.reason);
+    if (closed) return;
+    check = startCheck(file);
+    check.on('error', () => {}); // it could not be started
+    check.on('message', (result: CheckResult) => {
+      if (!closed && 'error' in result) onUnreadable?.(result.error);
+      check?.kill('SIGKILL');
+    });
   });
   if (unclean) {
     unclean.checked.catch((error) => error instanceof LogDamaged && handleDamage(error));
     onCheck?.(unclean.checked);
   }
 
-  let closed: Promise<void> | undefined;
   async function close(): Promise<void> {
     closing.abort();
     db.close(); // reads are refused from now on
     try {
       await queue.close();
     } finally {
+      check?.kill('SIGKILL');
       unclean?.close();
       await own?.close();
     }
