@@ -40,6 +40,8 @@ type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
     verifyToken: VerifyToken;
     logger: FastifyBaseLogger;
     newEventId: (now: Date) => string;
+    /** When the service closes, idle connections stay open for this time. */
+    closeIdleAfterMs?: number;
   };
 
 /** The HTTP API, complete but not listening. */
@@ -57,6 +59,7 @@ export async function buildApp(deps: Dependencies) {
     },
     errors: API_ERRORS,
     maxConnections: deps.maxConnections,
+    closeIdleAfterMs: deps.closeIdleAfterMs,
     metrics,
   });
   // The service is ready when every view can be read and the log accepts appends.

@@ -38,6 +38,8 @@ type Context = {
   trackProgress: (view: string) => (progress: Progress) => void;
   /** Called when durability can no longer be guaranteed; the process must end. */
   onFatal: (error: Error) => void;
+  /** When the service closes, idle connections stay open for this time: clients may be sending requests. */
+  closeIdleAfterMs: number;
 };
 
 /**
@@ -46,7 +48,7 @@ type Context = {
  */
 export async function startService(
   config: Config,
-  { logger, trackProgress, onFatal }: Context,
+  { logger, trackProgress, onFatal, closeIdleAfterMs }: Context,
 ): Promise<Service> {
   const now = () => new Date();
   // A start that fails on a port must create no files.
@@ -118,6 +120,7 @@ export async function startService(
     now,
     newEventId,
     metrics,
+    closeIdleAfterMs,
   });
   resources.defer(() => app.close());
   const url = await useSetting(ADDRESS, () =>

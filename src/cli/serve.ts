@@ -8,6 +8,8 @@ import { humanReadable } from './humanReadable.ts';
 import { type LoggerOutput, loggerOutput } from './loggerOutput.ts';
 import { Progress } from './progress.ts';
 
+/** For clients that send a request on an open connection: its response says that the connection closes. */
+const CLOSE_IDLE_AFTER_MS = 1_000;
 /** For requests in flight after a signal; then the server closes their connections. */
 const DRAIN_TIMEOUT_MS = 5_000;
 /** Even if the disk hangs: `docker stop` kills after 10 000 ms. */
@@ -38,6 +40,7 @@ export async function serve(process: NodeJS.Process): Promise<void> {
     logger,
     trackProgress: (view) => catchUpProgress(view, logger),
     onFatal: (error) => die(error, error.message),
+    closeIdleAfterMs: CLOSE_IDLE_AFTER_MS,
   });
   // Before the log shows that the process runs.
   shutDownOnSignal(process, {

@@ -26,6 +26,13 @@ test('a request is logged in one line, with its ID, user, status and time', asyn
   expect(line.ms).toBeGreaterThan(0);
 });
 
+test('a long path is cut', async () => {
+  const { url, log } = await startService();
+  await fetch(`${url}/${'x'.repeat(15_000)}`);
+  const paths = () => log().flatMap(({ path }) => path ?? []);
+  await expect.poll(paths).toEqual([`/${'x'.repeat(255)}…`]);
+});
+
 test('a request is logged with its trace, if its traceparent is valid', async () => {
   const { url, log } = await startService();
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';

@@ -56,6 +56,7 @@ await plant(config);
 const service = await startService(config, {
   logger: pino({ level: 'silent' }),
   trackProgress: () => () => {},
+  closeIdleAfterMs: 0,
   onFatal: (error) => {
     throw error;
   },

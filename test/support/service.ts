@@ -27,7 +27,12 @@ export async function startService(env: Record<string, string> = {}, atEnd: AtEn
     throw error;
   };
   const config = readConfig({ PORT: '0', DATA_DIR: dir, MERKLE_TREE: 'off', ...LONGEST_TIMEOUT, ...env });
-  const service = await start(config, { logger, trackProgress: () => () => {}, onFatal });
+  const service = await start(config, {
+    logger,
+    trackProgress: () => () => {},
+    onFatal,
+    closeIdleAfterMs: 0,
+  });
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => {
     closed ??= service.close();

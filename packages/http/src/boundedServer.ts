@@ -22,7 +22,11 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => void;
  * unread output, or above the maximum number of connections.
  */
 type OnClosed = (closed: { waiting: number; unread: number; refused: number }) => void;
-type Options = ServerOptions & { maxConnections?: number | undefined };
+type Options = ServerOptions & {
+  maxConnections?: number | undefined;
+  /** When the server closes, idle connections stay open for this time: a client may be sending its next request. */
+  closeIdleAfterMs?: number | undefined;
+};
 
 /** The responses of a connection, in order. `isInputLeft`: the last one was sent before its request was complete. */
 type Pipeline = { responses: ServerResponse<RequestWithBody>[]; isInputLeft: boolean };
@@ -41,7 +45,7 @@ export const isInputLeft = (socket: Socket): boolean => pipelines.get(socket)?.i
  * many waiting requests; if too much output is unread, it resets the connections with the most.
  */
 export function boundedServer(
-  { maxConnections, ...options }: Options,
+  { maxConnections, closeIdleAfterMs = 0, ...options }: Options,
   handle: Handle,
   onClosed: OnClosed,
 ): Server {
@@ -99,6 +103,13 @@ export function boundedServer(
     sockets.add(socket);
     stopParser(socket, (request) => !accepts(request, pipeline));
   });
+  // `close` calls it at once. Repeated, since a long response leaves its connection idle when it ends.
+  const closeIdle = server.closeIdleConnections.bind(server);
+  let closing: NodeJS.Timeout | undefined;
+  server.closeIdleConnections = () => {
+    closing ??= setInterval(closeIdle, closeIdleAfterMs);
+  };
+  server.once('close', () => clearInterval(closing));
   // A reset, so that no client takes a part of a response for the whole.
   server.closeAllConnections = () => {
     for (const socket of sockets)

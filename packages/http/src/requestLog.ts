@@ -2,6 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Metrics } from './metrics/metrics.ts';
 import { readTraceparent } from './traceparent.ts';
 
+/** A longer path is cut in the log: no route has one, and clients choose it. */
+const MAX_PATH_LENGTH = 256;
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** The fields of the log line that say why the request failed. */
@@ -16,7 +19,7 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metr
     const line = {
       user: user || undefined,
       method,
-      path: parsePath(url), // without the query, which may contain tokens
+      path: shorten(parsePath(url)), // without the query, which may contain tokens
       status: reply.raw.headersSent ? reply.statusCode : undefined,
       ms: Math.round(reply.elapsedTime * 100) / 100,
       disconnected: reply.raw.writableFinished ? undefined : true,
@@ -28,6 +31,9 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metr
     metrics?.onRequest({ method, route, status: line.status, seconds: reply.elapsedTime / 1_000 });
   });
 }
+
+const shorten = (path: string): string =>
+  path.length > MAX_PATH_LENGTH ? `${path.slice(0, MAX_PATH_LENGTH)}…` : path;
 
 /** The path of a request target (RFC 9112 section 3.2), without origin, query and fragment. */
 export function parsePath(url: string): string {

@@ -50,12 +50,15 @@ type Options = {
   errors: ErrorDefinitions;
   /** Further connections are refused. */
   maxConnections?: number | undefined;
+  /** When the server closes, idle connections stay open for this time, and the next response says `Connection: close`. */
+  closeIdleAfterMs?: number | undefined;
   metrics?: Metrics | undefined;
 };
 
 /** Fastify with exact integers in JSON, one shape of errors, and one log line per request. */
 export async function httpServer(options: Options) {
   const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, metrics } = options;
+  const { maxConnections, closeIdleAfterMs } = options;
   const handleError = errorHandler(options.errors, metrics);
   const exposed = [
     ...Object.keys(RATE_LIMIT_HEADERS),
@@ -69,7 +72,7 @@ export async function httpServer(options: Options) {
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: () => randomUUID(),
     serverFactory: (handle) =>
-      boundedServer({ ...SERVER_OPTIONS, maxConnections: options.maxConnections }, handle, (closed) =>
+      boundedServer({ ...SERVER_OPTIONS, maxConnections, closeIdleAfterMs }, handle, (closed) =>
         logger.warn(closed, 'closed connections over a limit'),
       ).setTimeout(STALLED_TIMEOUT_MS),
     return503OnClosing: false,

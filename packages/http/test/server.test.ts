@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { connection, responseTo } from '@event-sourced/testing/rawHttp';
+import pino from 'pino';
 import { expect, test } from 'vitest';
+import { HTTP_ERRORS } from '../src/errors.ts';
+import { httpServer } from '../src/server.ts';
 import { openServer } from './openServer.ts';
 
 const APP = 'https://app.example';
@@ -109,6 +112,24 @@ test('a response of unknown length to HTTP/1.0 is 50501, and its source is close
   expect(refused.headers.get('link') ?? refused.headers.get('content-encoding')).toBeNull();
   expect(source.destroyed).toBe(true);
   for (const path of ['/known', '/text']) expect((await get(path)).status).toBe(200);
+});
+
+test('while the server closes, a request on an open connection gets a response, which closes the connection', async () => {
+  const logger = pino({ level: 'silent' });
+  const closeIdleAfterMs = 3_600_000; // longer than the test
+  const app = await httpServer({ logger, corsOrigins: [], errors: HTTP_ERRORS, closeIdleAfterMs });
+  app.get('/', async () => 'text');
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const socket = connection(url);
+  const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+  socket.write(get);
+  expect(String(await once(socket, 'data'))).toContain('Connection: keep-alive');
+  const rest = text(socket);
+  const closed = app.close();
+  await expect.poll(() => app.server.listening).toBe(false);
+  socket.write(get);
+  expect(await rest).toMatch(/^HTTP\/1\.1 200 .*\r\nconnection: close\r\n.*\r\n\r\ntext$/is);
+  await closed;
 });
 
 test('the connection of a response that fails is reset, so that it does not look complete', async () => {
