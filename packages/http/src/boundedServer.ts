@@ -107,7 +107,8 @@ export function boundedServer(
   const closeIdle = server.closeIdleConnections.bind(server);
   let closing: NodeJS.Timeout | undefined;
   server.closeIdleConnections = () => {
-    closing ??= setInterval(closeIdle, closeIdleAfterMs);
+    // A turn later, requests that have arrived are read, also after a pause of the process.
+    closing ??= setInterval(() => setImmediate(closeIdle), closeIdleAfterMs);
   };
   server.once('close', () => clearInterval(closing));
   // A reset, so that no client takes a part of a response for the whole.
