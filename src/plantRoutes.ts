@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { type EventStore, NO_LOG_ID, START } from '@event-sourced/event-log';
 import { formatLogPosition, limitSchema, parseLogPosition } from '@event-sourced/event-log/replay';
 import type { ReadYourWrites, View } from '@event-sourced/event-log/views';
-import { InFlight, readTraceparent } from '@event-sourced/http';
+import { activeTraceparent, InFlight } from '@event-sourced/http';
 import type { Metrics } from '@event-sourced/http/metrics';
 import { type FairQueue, TurnBudget } from '@event-sourced/node/time';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
@@ -155,7 +155,7 @@ export const plantRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app, 
     },
     async ({ user, id: correlationId, headers, body: { id, name, tag } }, reply) => {
       const plant = { name, ...(tag === undefined ? {} : { tag }) };
-      const context = { now, newEventId, correlationId, traceparent: readTraceparent(headers) };
+      const context = { now, newEventId, correlationId, traceparent: activeTraceparent(headers) };
       const command = { user, id: BigInt(id), ...plant };
       const { position, logId, created } = await createPlant(store, command, context);
       readYourWrites.acknowledge(user, logId, position);

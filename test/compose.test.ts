@@ -34,7 +34,7 @@ describe('Dockerfile', () => {
 describe('docker-compose.yml', () => {
   test('has only valid settings of the services', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
-      ([, name = '']) => !/^(EVENTSTORE|GF)_/.test(name),
+      ([, name = '']) => !/^(EVENTSTORE|GF|NODE|OTEL)_/.test(name),
     );
     expect(new Set(given.map(([, name]) => name))).toEqual(
       new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE', 'METRICS_HOST', 'METRICS_PORT']),
@@ -48,7 +48,7 @@ describe('docker-compose.yml', () => {
   test('pins every image by digest, except that of EventStoreDB, which a setting names', () => {
     const images = [...COMPOSE.matchAll(/^ +image: (\S+)/gm)].map(([, image = '']) => image);
     const unpinned = images.filter((image) => !PINNED.test(image));
-    expect(images).toHaveLength(5);
+    expect(images).toHaveLength(6);
     const files = [
       'docker-compose.yml',
       'docs/eventstoredb.md',
@@ -63,8 +63,9 @@ describe('docker-compose.yml', () => {
 
   test('publishes ports on the loopback interface only', () => {
     const ports = [...COMPOSE.matchAll(/^ +ports: (.*)$/gm)].map(([, list]) => list as string);
-    expect(ports).toHaveLength(5);
-    for (const list of ports) expect(list).toMatch(/^\['127\.0\.0\.1:\d+:\d+'\]/);
+    expect(ports).toHaveLength(6);
+    for (const port of ports.flatMap((list) => list.match(/'.*?'/g) ?? []))
+      expect(port).toMatch(/^'127\.0\.0\.1:\d+:\d+'$/);
   });
 });
 

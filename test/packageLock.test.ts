@@ -26,6 +26,7 @@ const LOCKS = {
   'test/browser': [],
   'test/clients': ['@scarf/scarf', 'esbuild'], // they count installations, or make a start faster
   bench: [],
+  'observe/tracing': [],
 };
 
 describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScripts) => {

@@ -21,6 +21,7 @@ import {
   StreamDeleted,
   WrongExpectedRevision,
 } from '@event-sourced/event-log';
+import { traceAppend } from '@event-sourced/event-log/tracing';
 import { AccessDenied, AppendDenied, Client } from './client.ts';
 import type { Connection } from './connection.ts';
 import { Identity } from './identity.ts';
@@ -174,7 +175,11 @@ class EventStoreDbStore implements EventStore {
     return page;
   }
 
-  async append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+  append(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
+    return traceAppend(() => this.#appendEvent(stream, event, expectedRevision));
+  }
+
+  async #appendEvent(stream: string, event: NewEvent, expectedRevision: bigint): Promise<Appended> {
     let outcome: AppendOutcome = 'failed';
     try {
       const request = appendRequest(stream, event, expectedRevision);

@@ -9,5 +9,5 @@ export { type ApiDescription, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
 export { httpServer } from './server.ts';
-export { readTraceparent } from './traceparent.ts';
+export { activeTraceparent } from './traceparent.ts';
 export { NO_PARAMETERS } from './validation.ts';

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Metrics } from './metrics/metrics.ts';
-import { readTraceparent } from './traceparent.ts';
+import { activeTraceparent } from './traceparent.ts';
 
 /** A longer path is cut in the log: no route has one, and clients choose it. */
 const MAX_PATH_LENGTH = 256;
@@ -14,8 +14,9 @@ declare module 'fastify' {
 
 /** Logs one line per request, when its response is sent or its client has disconnected. */
 export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
+  const traceparent = activeTraceparent(request.headers);
   reply.raw.once('close', () => {
-    const { user, method, url, headers, log, failure } = request;
+    const { user, method, url, log, failure } = request;
     const line = {
       user: user || undefined,
       method,
@@ -23,7 +24,7 @@ export function logWhenClosed(request: FastifyRequest, reply: FastifyReply, metr
       status: reply.raw.headersSent ? reply.statusCode : undefined,
       ms: Math.round(reply.elapsedTime * 100) / 100,
       disconnected: reply.raw.writableFinished ? undefined : true,
-      traceparent: readTraceparent(headers),
+      traceparent,
     };
     if (failure) log.error({ ...line, ...failure }, 'request failed');
     else log.info(line, 'request');

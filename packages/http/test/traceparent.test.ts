@@ -1,5 +1,6 @@
-import { expect, test } from 'vitest';
-import { readTraceparent } from '../src/traceparent.ts';
+import { type Context, context, ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import { expect, onTestFinished, test } from 'vitest';
+import { activeTraceparent, readTraceparent } from '../src/traceparent.ts';
 
 const [TRACE, PARENT] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
 const parsed = (traceparent: string | undefined) => readTraceparent({ traceparent });
@@ -30,4 +31,27 @@ test.each([
   ['long', `00-${'4'.repeat(10_000)}`],
 ])('a traceparent that is %s is ignored', (_, text) => {
   expect(parsed(text)).toBeUndefined();
+});
+
+/** As if an SDK had set the active context, until the end of the test. */
+function activate(active: Context): void {
+  context.setGlobalContextManager({ active: () => active, disable: () => {} } as never);
+  onTestFinished(() => context.disable());
+}
+
+test.each([0, 1])(
+  'the active span, with the flags %i, comes before the traceparent of the request',
+  (flags) => {
+    const span = { traceId: TRACE, spanId: 'b7ad6b7169203331', traceFlags: flags };
+    activate(trace.setSpanContext(ROOT_CONTEXT, span));
+    const traceparent = `00-${TRACE}-${PARENT}-01`;
+    expect(activeTraceparent({ traceparent })).toBe(`00-${TRACE}-b7ad6b7169203331-0${flags}`);
+  },
+);
+
+test('without a valid active span, the traceparent of the request is taken', () => {
+  const traceparent = `00-${TRACE}-${PARENT}-01`;
+  expect(activeTraceparent({ traceparent })).toBe(traceparent);
+  activate(trace.setSpanContext(ROOT_CONTEXT, { traceId: '0', spanId: '0', traceFlags: 1 }));
+  expect(activeTraceparent({ traceparent })).toBe(traceparent);
 });

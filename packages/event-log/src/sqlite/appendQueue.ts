@@ -12,6 +12,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import { traceEvents } from '../tracing/spans.ts';
 import type { StubRow } from './overwrite.ts';
 import {
   type AppendBatch,
@@ -195,6 +196,7 @@ export class AppendQueue {
     observer?.onCommit(results.length, seconds);
     if (observer) countAppends(observer, results);
     if (events.length > 0) onCommit(events);
+    traceEvents('commit', events, performance.now() - seconds * 1_000, { appends: results.length });
     for (const [i, append] of appends.entries()) finish(append, results[i] as AppendResult, logId);
   }
 

@@ -15,6 +15,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../eventStore.ts';
+import { traceAppend } from '../tracing/spans.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { assertReadable, openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import type { StubRow } from './overwrite.ts';
@@ -148,7 +149,7 @@ async function open(options: Options): Promise<ErasableStore> {
     },
     async append(stream, event, expectedRevision) {
       const request = appendRequest(stream, event, expectedRevision);
-      return queue.append(request, event).catch(async (error) => {
+      return traceAppend(() => queue.append(request, event)).catch(async (error) => {
         if (!(error instanceof WrongExpectedRevision && expectedRevision === NO_STREAM)) throw error;
         const [first] = await parsed.readStream(stream, 1);
         throw new WrongExpectedRevision(stream, NO_STREAM, first && { existing: { first, logId } });

@@ -12,6 +12,7 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { type Logger, SILENT } from '../logger.ts';
+import { traceEvents } from '../tracing/spans.ts';
 import { stubsNamedBy } from './erasedEvents.ts';
 import { Saver } from './saver.ts';
 import type { View } from './view.ts';
@@ -169,11 +170,12 @@ export class Follower<V extends View = View> {
       if (events.length > 0 && view.progress.logId === NO_LOG_ID) await this.#bind();
       for (const [i, piece] of pieces(events).entries()) {
         if (i > 0 || !this.#isLive) await beforePiece();
+        const isNew = piece[0].position > end;
         // A new view has nothing of what was erased before it read its first event.
-        if (from > START || piece[0].position > end) await this.#erase(piece[0], signal);
+        if (from > START || isNew) await this.#erase(piece[0], signal);
         while (view.pause) await view.pause;
         if (signal.aborted) return; // the view was reset after these events
-        this.#apply(piece);
+        this.#apply(piece, isNew);
       }
       if (signal.aborted) return;
       applied += events.length;
@@ -187,9 +189,12 @@ export class Follower<V extends View = View> {
     }
   }
 
-  #apply(events: readonly RecordedEvent[]): void {
+  #apply(events: readonly RecordedEvent[], isNew: boolean): void {
     const { view, skip, logger } = this.#options;
+    const startedAt = performance.now();
     view.apply(events, skip);
+    // The traces of earlier events have ended.
+    if (isNew) traceEvents('fold', events, startedAt, { view: view.name });
     for (const { id, position } of events)
       if (skip.has(id))
         logger.warn({ view: view.name, eventId: id, position: String(position) }, 'event skipped');

@@ -1,0 +1,1 @@
+export { traceAppend } from './spans.ts';
