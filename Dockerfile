@@ -27,6 +27,12 @@ COPY --from=build /app/projections projections
 COPY --from=build /app/src src
 RUN ln -s /app/bin/plant-store /app/bin/transparency-log /usr/local/bin/
 ENV HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+ARG COMMIT=
+LABEL org.opencontainers.image.title="plant-store" \
+  org.opencontainers.image.version="2.0.0" \
+  org.opencontainers.image.revision="${COMMIT}" \
+  org.opencontainers.image.licenses="MIT"
+ENV IMAGE_COMMIT=${COMMIT}
 # How log lines and the help call the command; all processes of a container have the same settings.
 ENV IMAGE_COMMAND=plant-store
 VOLUME /data

@@ -152,7 +152,19 @@ export function readConfig(env: NodeJS.ProcessEnv, checkout = CHECKOUT) {
     /** The address at which Prometheus reads metrics; undefined if metrics are off. */
     metrics: ifSet(METRICS_PORT, (port) => ({ host: METRICS_HOST, port: Number(port) })),
     logLevel: settings.LOG_LEVEL,
+    /** The settings that differ from their defaults, as text without secrets. */
+    settings: withoutSecrets(settings),
   });
+}
+
+/** Passwords are in URLs, before the last @; a query may have others. */
+function withoutSecrets(settings: Settings): Record<string, string> {
+  const shown = Object.entries(Settings.properties).flatMap(([name, rule]) => {
+    const value: string | undefined = Reflect.get(settings, name);
+    const isShown = value !== undefined && value !== Reflect.get(rule, 'default');
+    return isShown ? [[name, value.replace(/:\/\/.*@/s, '://').replaceAll(/\?[^,]*/g, '')]] : [];
+  });
+  return Object.fromEntries(shown);
 }
 
 /** Call it before SQLite is used: its temporary files, which it removes as it opens them, may have names. */

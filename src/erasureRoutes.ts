@@ -87,8 +87,9 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
         ],
       },
     },
-    async ({ user, body }) => {
+    async ({ user, body, log }) => {
       const { scrubbed, ...erased } = await erasures.erase(body.user, (share) => fairQueue.next(user, share));
+      log.info(erased, 'events erased'); // without the name, which must not stay
       const isScrubbed = await unlessLater(
         SCRUB_TIMEOUT_MS,
         scrubbed.then(

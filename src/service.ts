@@ -17,6 +17,7 @@ import type { Config } from './config.ts';
 import { Erasures } from './erasures.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
+import { readCommit, VERSION } from './version.ts';
 import { followViews } from './views.ts';
 
 const ADDRESS = 'PORT and HOST';
@@ -67,7 +68,22 @@ export async function startService(
   const options = { logger, now, onFatal, walThread, appends: true, observer: metrics };
   const store = await openStore(config, options);
   resources.defer(() => store.close());
-  const isNew = !config.eventStoreDb && (await store.lastPosition()) === START;
+  // EventStoreDB may be unavailable.
+  const position = config.eventStoreDb ? undefined : await store.lastPosition();
+  const isNew = position === START;
+  logger.info(
+    {
+      version: VERSION,
+      commit: readCommit(),
+      node: process.version,
+      log: config.eventStoreDb ? 'eventstoredb' : 'sqlite',
+      position: position === undefined ? undefined : String(position),
+      origin: logKey?.origin,
+      keyId: logKey?.verifierKey.id,
+      settings: config.settings,
+    },
+    isNew ? 'starting with a new log' : 'starting',
+  );
   if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
 

@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
 import type { AppendOutcome, EventStore, StoreObserver } from '@event-sourced/event-log';
 import { logFile } from '@event-sourced/event-log/disk';
 import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import { unlessAborted } from '@event-sourced/node/time';
 import type { Config } from './config.ts';
+import { readCommit, VERSION } from './version.ts';
 import { viewFiles } from './views.ts';
 
 type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
@@ -13,8 +13,6 @@ type Sources = Pick<Config, 'dataDir' | 'eventStoreDb'> & {
   followers: readonly Follower[];
   now: () => Date;
 };
-
-const PACKAGE = new URL('../package.json', import.meta.url);
 
 /** Below the default timeout of Prometheus, 10 000 ms. */
 const STORE_TIMEOUT_MS = 2_000;
@@ -27,8 +25,8 @@ const COMMIT_APPENDS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 export class ServiceMetrics extends Metrics implements StoreObserver {
   readonly #buildInfo = this.gauge(
     'build_info',
-    'Always 1; the labels are the versions of the service and Node, and the kind of event store.',
-    ['version', 'node', 'log'],
+    'Always 1; the labels are the version and the commit of the service, the version of Node, and the kind of event store.',
+    ['version', 'commit', 'node', 'log'],
   );
   readonly #appends = this.counter('appends_total', 'Appends to the log, by outcome.', ['outcome']);
   readonly #commitSeconds = this.histogram(
@@ -101,9 +99,8 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   /** Returns a function that measures and reads all metrics. Unknown metrics have no value. */
   reader(sources: Sources): Metrics['read'] {
     const { dataDir, store, followers, now } = sources;
-    const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string };
     const log = sources.eventStoreDb ? 'eventstoredb' : 'sqlite';
-    this.#buildInfo.set({ version, node: process.version, log }, 1);
+    this.#buildInfo.set({ version: VERSION, commit: readCommit() ?? '', node: process.version, log }, 1);
     const files = [logFile(dataDir), ...viewFiles(dataDir)];
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
 

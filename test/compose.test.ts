@@ -23,6 +23,20 @@ describe('Dockerfile', () => {
     expect(new Set(from)).toEqual(new Set([`$\{NODE_IMAGE}`]));
   });
 
+  test('is labelled with the version of the package, and the commit that the build names', () => {
+    const { version, license } = JSON.parse(textOf('package.json'));
+    const label = (name: string) =>
+      RegExp(`org\\.opencontainers\\.image\\.${name}="(.*?)"`).exec(DOCKERFILE)?.[1];
+    expect([label('version'), label('licenses')]).toEqual([version, license]);
+    const commit = /=(\$\{COMMIT\})$/m.exec(DOCKERFILE)?.[1];
+    expect([commit, label('revision')]).toEqual([expect.any(String), commit]);
+    const builds = globSync('docs/*.md', { cwd: ROOT }).flatMap(
+      (page) => textOf(page).match(/^docker build .*$/gm) ?? [],
+    );
+    expect(builds).toHaveLength(4);
+    for (const build of builds) expect(build).toContain(' --build-arg COMMIT="$(git rev-parse HEAD)" ');
+  });
+
   test('makes the service listen on all interfaces, and keep its data in the volume', () => {
     const [, settings = ''] = /^ENV (.*)$/m.exec(DOCKERFILE) ?? [];
     const env = Object.fromEntries(settings.split(' ').map((setting) => setting.split('=')));

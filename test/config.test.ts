@@ -49,6 +49,27 @@ test('the defaults are the data directory of the checkout and the loopback inter
     skipEvents: new Set(),
     merkleTree: true,
     logLevel: 'info',
+    settings: { DATA_DIR: join(checkout, 'data') },
+  });
+});
+
+test('settings for a log line are those that were given, without passwords, and no other variables', () => {
+  const given = {
+    SECRET: 'abc',
+    PORT: '3001',
+    HOST: '127.0.0.1',
+    EVENTSTOREDB_URL: 'esdb://plant-store:a?b,c@node1.example:2113,node2.example:2113?tls=true',
+    JWKS_URL: 'https://idp.example/keys?code=abc',
+    JWT_ISSUER: 'us',
+    JWT_AUDIENCE: 'plants',
+  };
+  expect(readConfig(given).settings).toEqual({
+    DATA_DIR: join(checkout, 'data'),
+    PORT: '3001',
+    EVENTSTOREDB_URL: 'esdb://node1.example:2113,node2.example:2113',
+    JWKS_URL: 'https://idp.example/keys',
+    JWT_ISSUER: 'us',
+    JWT_AUDIENCE: 'plants',
   });
 });
 

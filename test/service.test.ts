@@ -1,8 +1,9 @@
-import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
+import { readCommit, VERSION } from '../src/version.ts';
 import { startService, startServiceWithTree } from './support/service.ts';
 
 test('a service is new while its log has no plant', async () => {
@@ -15,6 +16,45 @@ test('a service is new while its log has no plant', async () => {
   await second.as('alice').create(1, { name: 'Fern' });
   await second.close();
   expect((await startService({ DATA_DIR })).isNew).toBe(false);
+});
+
+test('a start has one line with what runs, its log and its settings; its next start has no new log', async () => {
+  const env = { DATA_DIR: tempDir(), EVENT_SOURCE: 'https://plants.example' };
+  const startLine = async () => {
+    const { as, log, close } = await startServiceWithTree(env);
+    await as('alice').create(1, { name: 'Fern' });
+    await close();
+    const lines = log().filter(({ msg }) => msg.startsWith('starting'));
+    expect(lines).toHaveLength(1);
+    return lines[0];
+  };
+  const line = {
+    level: 30,
+    version: VERSION,
+    node: process.version,
+    log: 'sqlite',
+    origin: 'plants.example',
+    keyId: expect.stringMatching(/^[\da-f]{8}$/),
+    settings: expect.objectContaining(env),
+  };
+  expect(await startLine()).toMatchObject({ ...line, position: '0', msg: 'starting with a new log' });
+  expect(await startLine()).toMatchObject({ ...line, position: '1', msg: 'starting' });
+});
+
+test('the commit is that of the checkout or of the image', () => {
+  const checkout = tempDir();
+  const write = (file: string, text: string) => {
+    mkdirSync(dirname(join(checkout, file)), { recursive: true });
+    writeFileSync(join(checkout, file), text);
+  };
+  expect(readCommit(checkout, {})).toBeUndefined();
+  write('.git/HEAD', 'ref: refs/heads/main\n');
+  expect(readCommit(checkout, {})).toBeUndefined();
+  write('.git/refs/heads/main', 'e7ce770b\n');
+  expect(readCommit(checkout, {})).toBe('e7ce770b');
+  write('.git/HEAD', 'c0ffee\n');
+  expect(readCommit(checkout, {})).toBe('c0ffee');
+  expect(readCommit(checkout, { IMAGE_COMMIT: 'abc' })).toBe('abc');
 });
 
 test('a start that creates the key of tokens beside an existing log warns: earlier tokens are invalid', async () => {

@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { once, reportInOneLine } from '@event-sourced/node/cli';
 import { Command, Option } from 'commander';
+import { VERSION } from '../version.ts';
 import type { Context } from './context.ts';
 import { PlantEventQuery } from './eventOptions.ts';
-
-const MANIFEST = new URL('../../package.json', import.meta.url);
 
 type Runners = {
   serve(): Promise<void>;
@@ -16,7 +14,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
   const program = new Command(process.env.IMAGE_COMMAND ?? 'bin/plant-store')
     .description('Run the service or, with arguments, a command.')
     .addHelpText('after', '\nSettings are environment variables, or in .env; docs/operations.md lists them.')
-    .version(JSON.parse(readFileSync(MANIFEST, 'utf8')).version)
+    .version(VERSION)
     .exitOverride();
   reportInOneLine(program);
   if (args.length === 0) program.action(serve);

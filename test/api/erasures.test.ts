@@ -81,6 +81,15 @@ describe('POST /erasures', () => {
     expect(await listed(service.as('alice'))).toEqual([{ name: 'Moss' }]);
   });
 
+  test('leaves a line with the number of events, and without the name', async () => {
+    const service = await startServiceWithTree();
+    for (const id of [1, 2]) await service.as('alice').create(id, { name: 'Fern' });
+    await erased(service, 'alice');
+    const lines = service.log().filter(({ msg }) => msg === 'events erased');
+    expect(lines).toMatchObject([{ level: 30, events: 2, records: [2] }]);
+    expect(JSON.stringify(lines)).not.toContain('alice');
+  });
+
   test('keeps receipts, checkpoints and proofs valid', async () => {
     const service = await startServiceWithTree();
     await plantsOf(service, 'alice', 2);

@@ -7,6 +7,7 @@ import { dirWith, emptyLog } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
 import { loadOrCreateKey } from '../../packages/node/src/files/keyFile.ts';
+import { readCommit } from '../../src/version.ts';
 import { auditorToken, listen as listenToEvents } from '../support/eventStream.ts';
 import { ofEachView, type Samples, samplesOf, scrape, scrapeText } from '../support/metrics.ts';
 import { ROOT } from '../support/process.ts';
@@ -181,13 +182,16 @@ test('the metrics of a view that has halted say how far it is behind', async () 
 test.each([
   ['the embedded log', 'sqlite'],
   ['EventStoreDB', 'eventstoredb'],
-] as const)('a service on %s has its version, that of Node, and where its log is', async (kind, log) => {
-  const { metricsUrl } = await start((await emptyLog(kind)).env);
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  expect(samplesOf(await scrape(metricsUrl), 'plant_store_build_info')).toEqual({
-    [`{version="${version}",node="${process.version}",log="${log}"}`]: 1,
-  });
-});
+] as const)(
+  'a service on %s has its version and commit, that of Node, and where its log is',
+  async (kind, log) => {
+    const { metricsUrl } = await start((await emptyLog(kind)).env);
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    expect(samplesOf(await scrape(metricsUrl), 'plant_store_build_info')).toEqual({
+      [`{version="${version}",commit="${readCommit() ?? ''}",node="${process.version}",log="${log}"}`]: 1,
+    });
+  },
+);
 
 describe('the port of the metrics', () => {
   test('serves only /metrics, and the port of the API does not serve it', async () => {
