@@ -87,12 +87,17 @@ export class PlantsByUser extends View<ReturnType<typeof prepare>> {
   /** Adds a row for each created plant. @throws InvalidEvent */
   protected override fold(event: RecordedEvent, { insert, pages }: ReturnType<typeof prepare>): void {
     const parsed = parsePlantEvent(event);
-    switch (parsed?.type) {
+    if (!parsed) return;
+    const { type: kind, data } = parsed;
+    switch (kind) {
       case 'PlantCreated': {
-        const { user, id, name, tag } = parsed.data;
+        const { user, id, name, tag } = data;
         insert.run(user, event.position, BigInt(id), JSON.stringify({ name, tag }));
         pages.delete(user);
+        return;
       }
+      default:
+        kind satisfies never; // each known type needs a case
     }
   }
 
