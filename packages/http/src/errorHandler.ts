@@ -7,6 +7,7 @@ import { currentResponse, isInputLeft } from './boundedServer.ts';
 import { type ErrorDefinitions, errorResponse, HTTP_ERRORS } from './errors.ts';
 import { invalidTokenLogger } from './invalidTokenLogger.ts';
 import type { Metrics } from './metrics/metrics.ts';
+import { RESPONSE_HEADERS } from './responseHeaders.ts';
 import type { InvalidToken } from './tokens/tokenVerifier.ts';
 
 /** After a response to a request that was not read completely. */
@@ -71,7 +72,7 @@ export function handleClientError(this: FastifyInstance, error: NodeJS.ErrnoExce
   const text = JSON.stringify(body);
   const headers = {
     'request-id': requestId,
-    'cache-control': 'no-store',
+    ...RESPONSE_HEADERS,
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(text),
     connection: 'close',

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { boundedServer } from './boundedServer.ts';
+import { RESPONSE_HEADERS } from './responseHeaders.ts';
 
 type Metrics = { text: string; contentType: string };
 
@@ -24,7 +25,7 @@ export async function serveMetrics({ host, port, read, onError }: Options) {
   let metrics: Promise<Metrics | undefined> | undefined;
 
   const respond = async (url: string, method: string, response: ServerResponse): Promise<void> => {
-    response.setHeader('cache-control', 'no-store').setHeader('connection', 'close');
+    response.setHeaders(new Map(Object.entries(RESPONSE_HEADERS))).setHeader('connection', 'close');
     if (url.replace(/\?.*$/s, '') !== '/metrics') return end(response, 404, 'Not found; see /metrics.');
     if (method !== 'GET' && method !== 'HEAD') return end(response.setHeader('allow', 'GET, HEAD'), 405, '');
     metrics ??= read()

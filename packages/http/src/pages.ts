@@ -30,7 +30,7 @@ function* toPieces(content: Buffer): Generator<Buffer> {
   for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
 }
 
-/** Serves a page for browsers, with security headers. */
+/** Serves a page for browsers, with its Content-Security-Policy. */
 export async function servePage(app: FastifyInstance, { path, readFiles, sources }: Page): Promise<void> {
   let files: Promise<ReadonlyMap<string, LoadedFile>> | undefined;
   const load = async () => {
@@ -40,9 +40,12 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
     });
     return new Map(await Promise.all(loaded));
   };
-  const headers = pageHeaders(sources);
+  const policy = contentSecurityPolicy(sources);
   await app.register(async (page) => {
-    page.addHook('onRequest', async (_request, reply) => void reply.headers(headers));
+    page.addHook(
+      'onRequest',
+      async (_request, reply) => void reply.header('content-security-policy', policy),
+    );
     for (const route of [path, `${path}/*`])
       page.get<{ Params: { '*'?: string } }>(route, { schema: { hide: true } }, async (request, reply) => {
         if (request.params['*'] === '') return reply.redirect(`..${path}`); // the page has relative links
@@ -68,8 +71,8 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
   });
 }
 
-/** Security headers: a page only loads from its own origin and `sources`, has no eval, and cannot be framed. */
-function pageHeaders(sources: Page['sources']): Record<string, string> {
+/** A page only loads from its own origin and `sources`, has no eval, and cannot be framed. */
+function contentSecurityPolicy(sources: Page['sources']): string {
   const none = ["'none'"];
   const self = ["'self'"];
   const directives = {
@@ -83,14 +86,7 @@ function pageHeaders(sources: Page['sources']): Record<string, string> {
     'frame-ancestors': none,
     ...sources,
   };
-  return {
-    'content-security-policy': Object.entries(directives)
-      .map(([name, values]) => `${name} ${values.join(' ')}`)
-      .join(';'),
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-    'cross-origin-opener-policy': 'same-origin',
-    'cross-origin-resource-policy': 'same-origin',
-    'x-frame-options': 'DENY',
-  };
+  return Object.entries(directives)
+    .map(([name, values]) => `${name} ${values.join(' ')}`)
+    .join(';');
 }

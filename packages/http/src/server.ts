@@ -20,6 +20,7 @@ import { fieldCount } from './fieldCount.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { RATE_LIMIT_HEADERS } from './openapi.ts';
 import { logWhenClosed } from './requestLog.ts';
+import { RESPONSE_HEADERS } from './responseHeaders.ts';
 import { NO_PARAMETERS, validatorCompiler } from './validation.ts';
 
 declare module 'fastify' {
@@ -187,7 +188,7 @@ export async function httpServer(options: Options) {
 
 function prepareReply(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
   logWhenClosed(request, reply, metrics);
-  reply.header('request-id', request.id).header('cache-control', 'no-store');
+  reply.header('request-id', request.id).headers(RESPONSE_HEADERS);
 }
 
 /** https://fetch.spec.whatwg.org/#cors-preflight-request */

@@ -31,6 +31,7 @@ test('metrics that cannot be read are reported, and the client learns nothing', 
   const url = await serve({ read: () => Promise.reject(failure), onError });
   const response = await fetch(url);
   expect([response.status, await response.text()]).toEqual([500, 'Internal server error.']);
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff');
   expect(errors).toEqual([failure]);
 });
 

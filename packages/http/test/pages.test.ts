@@ -21,13 +21,6 @@ const policyOf = (headers: Record<string, unknown>) =>
 
 test.each(['/page', '/page/nothing'])('%s has a strict policy, and cannot be framed', async (path) => {
   const { headers } = await (await server()).inject(path);
-  expect(headers).toMatchObject({
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-    'x-frame-options': 'DENY',
-    'cross-origin-opener-policy': 'same-origin',
-    'cross-origin-resource-policy': 'same-origin',
-  });
   expect(policyOf(headers)).toEqual({
     'default-src': "'none'",
     'script-src': "'self'",
@@ -49,10 +42,9 @@ test('a page may load more, and other pages still may not', async () => {
   expect(policyOf((await app.inject('/page')).headers)).toMatchObject({ 'img-src': "'self'" });
 });
 
-test('other routes have none of the headers', async () => {
+test('other routes may load nothing', async () => {
   const { headers } = await (await server()).inject('/plants');
-  expect(headers).not.toHaveProperty('content-security-policy');
-  expect(headers).not.toHaveProperty('x-content-type-options');
+  expect(policyOf(headers)).toEqual({ 'default-src': "'none'", 'frame-ancestors': "'none'" });
 });
 
 test.each<[string, (etag: string) => string]>([

@@ -45,6 +45,30 @@ test('an unknown error keeps the status of a client error, and its message is no
   expect([response.status, await response.json()]).toEqual([418, body]);
 });
 
+test.each([
+  ['JSON', 200, 'GET /beds/1 HTTP/1.1\r\nHost: x\r\n'],
+  ['an error', 404, 'GET /beds HTTP/1.1\r\nHost: x\r\n'],
+  [
+    'a preflight response',
+    204,
+    `OPTIONS /beds/1 HTTP/1.1\r\nHost: x\r\nOrigin: ${APP}\r\nAccess-Control-Request-Method: GET\r\n`,
+  ],
+  ['an error of the router', 400, 'GET /beds/%zz HTTP/1.1\r\nHost: x\r\n'],
+  ['an error that is written to the socket', 400, 'GET /beds/1 HTTP/1.1\r\nHost : x\r\n'],
+])('%s cannot be sniffed, framed or embedded by a browser', async (_what, status, head) => {
+  const response = await responseTo(await serve(), `${head}Connection: close\r\n\r\n`);
+  expect(response.status).toBe(status);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    'cache-control': 'no-store',
+    'content-security-policy': "default-src 'none';frame-ancestors 'none'",
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'x-frame-options': 'DENY',
+  });
+});
+
 test('a CORS preflight request permits the methods of the path', async () => {
   const url = await serve();
   const headers = { origin: APP, 'access-control-request-method': 'PUT' };
