@@ -9,7 +9,7 @@ import { ROOT } from '../support/process.ts';
 const COMMANDS = {
   token: '--expires --scope',
   copy: '--from --to',
-  replay: '--after --user --id --type --since --until --limit --follow --table',
+  replay: '--after --user --id --type --since --until --limit --follow --table --end',
   verify: '--expect --json',
   'log-key': '',
   prove: '--user --id --from',
