@@ -64,7 +64,10 @@ test('reads and appends ask for messages without compression, and decompress the
   const { position } = await store.append('plant-alice/1', event('Fern'), NO_STREAM);
   expect(await everything(store)).toMatchObject([{ position, data: { name: 'Fern' } }]);
   expect(compressed()).toBeGreaterThan(3);
-  const accepted = requests.map((headers): [string, unknown] => [`${headers[':path']}`, headers['grpc-accept-encoding']]);
+  const accepted = requests.map((headers): [string, unknown] => [
+    `${headers[':path']}`,
+    headers['grpc-accept-encoding'],
+  ]);
   for (const call of ['Read', 'BatchAppend']) {
     const encodings = accepted.flatMap(([path, encoding]) => (path.endsWith(`/${call}`) ? encoding : []));
     expect([call, new Set(encodings)]).toEqual([call, new Set(['identity'])]);
