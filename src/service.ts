@@ -4,7 +4,8 @@ import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir, removeDrafts, WalThread } from '@event-sourced/event-log/disk';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
-import { freeAddress } from '@event-sourced/node/process';
+import { isFault } from '@event-sourced/node/cli';
+import { freeAddress, openFilesLimit } from '@event-sourced/node/process';
 import {
   CheckpointFiles,
   Checkpoints,
@@ -21,6 +22,8 @@ import { readCommit, VERSION } from './version.ts';
 import { followViews } from './views.ts';
 
 const ADDRESS = 'PORT and HOST';
+/** Open files of the service besides its connections. Without any, the kernel drops connections, and nothing is logged. */
+const RESERVED_FILES = 128;
 const METRICS_ADDRESS = 'METRICS_PORT and METRICS_HOST';
 
 export type Service = {
@@ -125,6 +128,7 @@ export async function startService(
   erasures.resume();
   const app = await buildApp({
     ...config,
+    maxConnections: Math.min(config.maxConnections ?? Number.POSITIVE_INFINITY, maxConnections()),
     store,
     views,
     readYourWrites: new ReadYourWrites(awaited),
@@ -160,11 +164,17 @@ export async function startService(
   };
 }
 
+function maxConnections(): number {
+  const files = openFilesLimit();
+  return Math.max(files - RESERVED_FILES, Math.floor(files / 2));
+}
+
 /** @throws Error that names the setting to change */
 async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T> {
   try {
     return await use();
   } catch (error) {
+    if (isFault(error)) throw error;
     throw new Error(`cannot use ${setting}: ${(error as Error).message}`, { cause: error });
   }
 }

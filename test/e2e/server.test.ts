@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AUDIENCE, signingKey, startIdentityProvider } from '@event-sourced/testing/identityProvider';
-import { listen } from '@event-sourced/testing/rawHttp';
+import { connection, listen } from '@event-sourced/testing/rawHttp';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
 import { FakeWitness } from '../../packages/transparency-log/test/signer/fakeWitness.ts';
@@ -16,7 +16,7 @@ import {
 } from '../support/closing.ts';
 import { auditorToken, openEvents } from '../support/eventStream.ts';
 import { curls, paste } from '../support/firstSteps.ts';
-import { ROOT, run } from '../support/process.ts';
+import { MAIN, NODE, ROOT, run } from '../support/process.ts';
 import { startServer } from '../support/server.ts';
 import { startService } from '../support/service.ts';
 import { CTRL_C, hasTerminal } from '../support/terminal.ts';
@@ -63,6 +63,24 @@ test('npm start prints a POST and a GET that work when pasted; SIGTERM completes
   expect(server.stdout() + server.stderr()).not.toMatch(JWT);
   await expectRefused(url);
 });
+
+test.runIf(process.platform === 'linux')(
+  'connections that would use up the open files are refused and logged; others are served',
+  async () => {
+    const server = await startServer({ command: ['sh', '-c', `ulimit -n 100 && exec '${NODE}' '${MAIN}'`] });
+    const sockets = Array.from({ length: 150 }, () => connection(server.url));
+    await server.printed(/"refused":[1-9]\d*,"msg":"closed connections over a limit"/);
+    for (const socket of sockets) socket.destroy();
+    await expect
+      .poll(() =>
+        server
+          .as('alice')
+          .list()
+          .catch(() => undefined),
+      )
+      .toEqual([]);
+  },
+);
 
 test('in the image, a start and the help print the command as docker exec takes it', async () => {
   const [, IMAGE_COMMAND = ''] =
