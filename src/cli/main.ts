@@ -13,8 +13,8 @@ const program = commandLine(args, {
 program.parseAsync(args, { from: 'user' }).catch(async (error: Error & { exitCode?: number }) => {
   // Commander has already printed its own errors.
   if (!(error instanceof CommanderError)) {
-    const { printable } = await import('@event-sourced/node/cli');
-    process.stderr.write(`${error.message.split('\n').map(printable).join('\n')}\n`);
+    const { errorText } = await import('@event-sourced/node/cli');
+    process.stderr.write(`${errorText(error)}\n`);
   }
   process.exit(error.exitCode ?? 1);
 });

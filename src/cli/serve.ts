@@ -19,6 +19,7 @@ const MIN_PROGRESS = 10_000n;
 /** Runs the server until a signal stops it. @throws Error for the operator if it cannot start */
 export async function serve(process: NodeJS.Process): Promise<void> {
   const config = readConfig(process.env);
+  assertCodeGeneration();
   if (config.jwksUrl || config.witnesses) useProxyFromEnv(process.env);
   useTempDir(process.env, config);
   process.umask(0o077); // only the owner can read the data, whatever the mode of the directory
@@ -55,6 +56,17 @@ export async function serve(process: NodeJS.Process): Promise<void> {
   if (config.jwksUrl) return;
   logger.info(tokenHint(config));
   if (service.isNew) output.write(firstSteps(config, service.url));
+}
+
+/** Fastify's router compiles its routes. @throws Error if Node may not */
+function assertCodeGeneration(): void {
+  try {
+    new Function();
+  } catch (error) {
+    throw new Error('remove --disallow-code-generation-from-strings from the options of Node', {
+      cause: error,
+    });
+  }
 }
 
 /** Ends the process after its log lines are written, or writing them has timed out. */

@@ -26,6 +26,37 @@ describe('the command line as a process', () => {
     });
   });
 
+  test('prints a fault of the code with its stack, and an expected error in a sentence', async () => {
+    const fault = 'process.umask = () => null.code;';
+    const preload = `data:text/javascript,${encodeURIComponent(fault)}`;
+    const env = { DATA_DIR: join(tempDir(), 'data') };
+    for (const args of [[], ['verify']]) {
+      const { code, stdout, stderr } = await run({
+        command: [NODE, '--import', preload, MAIN, ...args],
+        env,
+      });
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(
+        /^TypeError: Cannot read [^\n]+\n {4}at [^\n]+\n(.*\n)* {4}at .*src\/cli\/\w+\.ts:\d+/,
+      );
+    }
+    expect((await main(['verify'], env)).stderr).toMatch(/^[^\n]+\n$/);
+  });
+
+  test('the server needs the compiler of Node, and creates no file without it', async () => {
+    const env = {
+      DATA_DIR: join(tempDir(), 'data'),
+      NODE_OPTIONS: '--disallow-code-generation-from-strings',
+    };
+    expect(await main([], env)).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'remove --disallow-code-generation-from-strings from the options of Node\n',
+    });
+    expect(existsSync(env.DATA_DIR)).toBe(false);
+  });
+
   test('as the server reports all problems of an invalid configuration, and exits with 1', async () => {
     const DATA_DIR = join(tempDir(), 'data');
     expect(await main([], { DATA_DIR, PORT: 'x', HOST: 'a b', EVENT_SOURCE: 'no uri' })).toEqual({

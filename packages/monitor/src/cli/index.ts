@@ -1,3 +1,4 @@
+import { errorText } from '@event-sourced/node/cli';
 import { runUntilSignal } from '@event-sourced/node/process';
 import { CommanderError } from 'commander';
 import { commandLine } from './commandLine.ts';
@@ -18,8 +19,8 @@ export async function main(process: NodeJS.Process): Promise<void> {
       await commandLine({ env, input, write, print, signal }).parseAsync(argv);
     });
   } catch (error) {
-    const { message, exitCode = 1 } = error as Error & { exitCode?: number };
-    if (!(error instanceof CommanderError)) print(message); // Commander has already printed its own errors
+    const { exitCode = 1 } = error as { exitCode?: number };
+    if (!(error instanceof CommanderError)) print(errorText(error as Error)); // Commander has already printed its own errors
     process.exitCode = exitCode;
   }
 }
