@@ -144,7 +144,7 @@ export class Client {
     const connection = this.#connection;
     await connection.started.promise;
     const timeoutMs = this.#hasResponded ? REOPENING_TIMEOUT_MS : FIRST_REPLY_TIMEOUT_MS;
-    await connection.call('readEdge', 'last', timeoutMs);
+    await connection.call('ping', undefined, timeoutMs);
     this.#hasResponded = true;
     void connection.ended.promise.then((failure) => {
       this.#lastFailure = failure;

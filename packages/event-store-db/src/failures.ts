@@ -4,7 +4,14 @@ import { CallFailed, type FailureKind } from './protocol.ts';
 // Classifies the client's errors. Some are not CommandErrors, and some CommandErrors have no message.
 
 /** The gRPC status codes that are handled (https://grpc.io/docs/guides/status-codes/). */
-export const GRPC_STATUS = { OK: 0, CANCELLED: 1, UNKNOWN: 2, INVALID_ARGUMENT: 3, UNAVAILABLE: 14 };
+export const GRPC_STATUS = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  RESOURCE_EXHAUSTED: 8,
+  UNAVAILABLE: 14,
+};
 
 type ClientError = Error & { code?: number };
 
@@ -34,9 +41,30 @@ export function toFailure(error: ClientError, operation: string, hasResponded: b
   return new CallFailed(isAppend ? 'appendDenied' : kind, message);
 }
 
-/** Before an append, the client fetches the server's features. It caches every failure except UNAVAILABLE. */
+/** EventStoreDB 23.10 responds "Unexpected ReadAllResult: Error" to a position between two events. */
+export function isInvalidPosition({ code, message }: ClientError): boolean {
+  const isUnknown = code === GRPC_STATUS.UNKNOWN && /position|ReadAllResult/i.test(message);
+  return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
+}
+
+/**
+ * The failure of a read because of one of its events; undefined for another error. The event may be larger than the
+ * client's limit, or the server may throw: from version 25.1 on, it makes JSON of an event's properties at each read.
+ */
+export function unreadable(error: ClientError, what: string | undefined): CallFailed | undefined {
+  const isOfServer = error.code === GRPC_STATUS.UNKNOWN && isCommandError(error) && !isInvalidPosition(error);
+  const isUnreadable = error.code === GRPC_STATUS.RESOURCE_EXHAUSTED || isOfServer;
+  if (what === undefined || !isUnreadable) return undefined;
+  return new CallFailed('unreadable', `${what} cannot be read: ${readableMessage(error)}`);
+}
+
+/**
+ * Before an append, the client fetches the server's features. It caches every failure except UNAVAILABLE. A message that
+ * is too large ends the call of all appends.
+ */
 function leavesClientBroken(error: ClientError): boolean {
-  return !isCommandError(error) && error.code !== GRPC_STATUS.UNAVAILABLE;
+  if (isCommandError(error)) return error.code === GRPC_STATUS.RESOURCE_EXHAUSTED;
+  return error.code !== GRPC_STATUS.UNAVAILABLE;
 }
 
 /** The message without gRPC's wrapping. */
@@ -75,6 +103,7 @@ function classify(error: ClientError, hasResponded: boolean): FailureKind {
   if (error instanceof UnknownError && error.code === undefined) return 'transient';
   if (error.code === GRPC_STATUS.CANCELLED) return 'transient'; // by this client, which connects to the leader
   if (error.code === GRPC_STATUS.INVALID_ARGUMENT) return 'permanent';
+  if (error.code === GRPC_STATUS.RESOURCE_EXHAUSTED) return 'unreadable';
   // An exception in the server, for this request.
   if (error.code === GRPC_STATUS.UNKNOWN && isCommandError(error)) return 'transient';
   if (TLS_ERROR.test(error.message)) return 'accessDenied';

@@ -58,25 +58,42 @@ export class LogEnd {
   async attempt(connection: Connection, timeoutMs: number): Promise<Position> {
     const startedAt = performance.now();
     const known = this.#searchedTo;
-    const last = await connection.call('readEdge', 'last', timeoutMs);
-    const end = last?.position ?? START;
-    if (!this.#accepts(end, known))
-      throw new CallFailed('transient', 'the node lacks the last events: it is no longer the leader');
-    if (last?.stream.startsWith(this.#prefix)) this.advance(end);
+    const last = await connection.call('readEdge', 'last', timeoutMs).catch((error) => {
+      if (error.kind !== 'unreadable') throw error;
+      return undefined;
+    });
+    if (last === undefined) return this.#readOwn(connection, timeoutMs);
+    const end = last.position;
+    this.#accept(end, known);
+    if (last.stream.startsWith(this.#prefix)) this.advance(end);
     while (this.#searchedTo < end) await this.#search(end, startedAt + timeoutMs);
     return this.position;
   }
 
-  /** Whether to accept an end; after BEHIND_TIMEOUT_MS also one before the known end: then the log was replaced. */
-  #accepts(end: Position, known: Position): boolean {
+  /** The log is empty, or its last event cannot be read. If another program has written it, it is skipped. */
+  async #readOwn(connection: Connection, timeoutMs: number): Promise<Position> {
+    const known = this.position;
+    const range = { limit: 1, prefix: this.#prefix };
+    const page = await connection.call('readPageBackwards', range, timeoutMs);
+    const end = page?.events[0]?.position ?? START;
+    this.#accept(end, known);
+    this.advance(end);
+    return this.position;
+  }
+
+  /**
+   * Accepts an end; after BEHIND_TIMEOUT_MS also one before the known end: then the log was replaced.
+   * @throws CallFailed
+   */
+  #accept(end: Position, known: Position): void {
     const now = performance.now();
     if (end < known) {
       this.#behindSince ??= now;
-      if (now - this.#behindSince < BEHIND_TIMEOUT_MS) return false;
+      if (now - this.#behindSince < BEHIND_TIMEOUT_MS)
+        throw new CallFailed('transient', 'the node lacks the last events: it is no longer the leader');
       this.forget();
     }
     this.#behindSince = undefined;
-    return true;
   }
 
   /** Waits for the search that all callers share. The search continues after the deadline of a caller. */

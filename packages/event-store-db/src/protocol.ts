@@ -20,6 +20,8 @@ export type FailureKind =
   | 'appendDenied'
   /** Retry. */
   | 'transient'
+  /** The server responded, but an event of the result cannot be sent or received. Retry: it may be for another reason. */
+  | 'unreadable'
   /** Retry over a new connection: the client replaces its channel, or may be in a broken state. */
   | 'broken';
 

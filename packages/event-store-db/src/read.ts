@@ -8,7 +8,7 @@ import {
   START,
 } from '@event-sourced/event-log';
 import { convertToCommandError, ErrorType, type EventStoreDBClient } from '@eventstore/db-client';
-import { errorType, GRPC_STATUS } from './failures.ts';
+import { errorType, GRPC_STATUS, isInvalidPosition, unreadable } from './failures.ts';
 import { CallFailed } from './protocol.ts';
 import { openRead, outOfOrder, type ReadRange } from './readCall.ts';
 
@@ -55,6 +55,11 @@ export class Reader {
     return (metadata?.data as { $tb?: unknown } | undefined)?.$tb !== undefined;
   }
 
+  /** Reads $all from its end, where no event is: the server responds, and allows this user to read $all. */
+  async ping(): Promise<void> {
+    await this.#collect({ from: 'end', limit: 1 });
+  }
+
   /** The first or the last event of $all; undefined if there is none. */
   async edge(edge: 'first' | 'last'): Promise<RecordedEvent | undefined> {
     const range: ReadRange = edge === 'first' ? {} : { from: 'end', backwards: true };
@@ -74,10 +79,21 @@ export class Reader {
     if (!page) return undefined;
     const [first] = page.events;
     const startsAtEvent = first?.position === after;
-    const afterId = startsAtEvent ? first.id : (skipped && (await this.at(after))?.id) || undefined;
+    const afterId = startsAtEvent ? first.id : (skipped && (await this.#idAt(after))) || undefined;
     if (skipped > 0 && afterId === undefined) return undefined;
     const events = page.events.slice(startsAtEvent ? 1 : 0, limit + skipped);
     return { events, position: events.at(-1)?.position ?? after, isEnd: !page.isCut, afterId };
+  }
+
+  /** The ID of the event at a position; undefined if there is none. Another program's event may be unreadable. */
+  async #idAt(position: Position): Promise<string | undefined> {
+    return this.at(position).then(
+      (event) => event?.id,
+      (error) => {
+        if (error.kind === 'unreadable') return 'unreadable';
+        throw error;
+      },
+    );
   }
 
   /** The same, newest event first. A backward read of $all starts before the position, a forward read at it. */
@@ -101,7 +117,7 @@ export class Reader {
         if (range.from === START || !isInvalidPosition(error as Error)) throw error;
         if (isRepeated) return undefined;
       }
-      await this.edge('last');
+      await this.ping();
     }
   }
 
@@ -138,7 +154,12 @@ export class Reader {
         return { events, isCut: true, isMissing };
       }
     } catch (error) {
-      throw convertToCommandError(error as Error);
+      const failure = convertToCommandError(error as Error);
+      const unread = unreadable(failure, describeNext(range, events.at(-1)));
+      // The next page starts with it, and fails; the first event may be the last event of the previous page.
+      if (unread && range.stream === undefined && events.length > 1)
+        return { events, isCut: true, isMissing };
+      throw unread ?? failure;
     }
     if (!isCompleted) throw new CallFailed('transient', 'the read ended before the server had completed it');
     return { events, isCut: false, isMissing };
@@ -151,8 +172,12 @@ export class Reader {
   }
 }
 
-/** EventStoreDB 23.10 responds "Unexpected ReadAllResult: Error" to a position between two events. */
-function isInvalidPosition({ code, message }: Error & { code?: number }): boolean {
-  const isUnknown = code === GRPC_STATUS.UNKNOWN && /position|ReadAllResult/i.test(message);
-  return code === GRPC_STATUS.INVALID_ARGUMENT || isUnknown;
+/** The next event of a read, for messages; undefined where no event is. */
+function describeNext({ stream, from = START, backwards, prefix }: ReadRange, last?: RecordedEvent) {
+  const streams = prefix === undefined ? 'of the log' : `of the streams ${prefix}…`;
+  const where = stream === undefined ? streams : `of the stream ${stream}`;
+  if (last) return `the event ${backwards ? 'before' : 'after'} position ${last.position} ${where}`;
+  if (from === 'end') return backwards ? `the last event ${where}` : undefined;
+  if (from === START) return `the first event ${where}`;
+  return `the event ${backwards ? 'before' : 'at'} position ${from} ${where}`;
 }

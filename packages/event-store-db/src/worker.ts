@@ -39,6 +39,7 @@ function clientOperations(client: EventStoreDBClient) {
       }
     },
     readStream: reader.stream.bind(reader),
+    ping: reader.ping.bind(reader),
     readEdge: reader.edge.bind(reader),
     readAt: reader.at.bind(reader),
     readPage: reader.page.bind(reader),

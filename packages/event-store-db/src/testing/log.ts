@@ -12,9 +12,14 @@ export type FakeEvent = {
   metadata: Uint8Array;
   /** Milliseconds since 1970. */
   created: number;
+  /** The server throws when it reads this event. */
+  isUnreadable?: boolean | undefined;
 };
 
-export type ProposedEvent = Pick<FakeEvent, 'id' | 'type' | 'contentType' | 'data' | 'metadata'>;
+export type ProposedEvent = Pick<
+  FakeEvent,
+  'id' | 'type' | 'contentType' | 'data' | 'metadata' | 'isUnreadable'
+>;
 
 /** Bytes and text are stored unchanged, everything else as JSON. */
 export type EventToWrite = {
@@ -23,6 +28,7 @@ export type EventToWrite = {
   contentType?: string;
   data?: unknown;
   metadata?: unknown;
+  isUnreadable?: boolean | undefined;
 };
 
 /** The stream is at a different revision; -1 means no stream. */
@@ -86,7 +92,8 @@ export class FakeLog {
   append(stream: string, event: EventToWrite = {}): FakeEvent {
     const { id = randomUUID(), type = 'Written', contentType = 'application/json' } = event;
     const [data, metadata] = [bytes(event.data ?? {}), bytes(event.metadata ?? '')];
-    const appended = this.#put(stream, { id, type, contentType, data, metadata });
+    const { isUnreadable } = event;
+    const appended = this.#put(stream, { id, type, contentType, data, metadata, isUnreadable });
     this.#notify();
     return appended;
   }

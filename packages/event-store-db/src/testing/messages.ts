@@ -144,8 +144,9 @@ export function proposedEvent(message: BatchAppendReq.ProposedMessage): Proposed
 export const expectedRevision = (options: BatchAppendReq.Options): bigint =>
   options.hasNoStream() ? -1n : BigInt(options.getStreamPosition());
 
-/** An event as read from $all, or from its stream. */
+/** An event as read from $all, or from its stream. @throws CallError */
 export function eventMessage(inAll: boolean, at: FakeEvent): ReadResp {
+  if (at.isUnreadable) throw new CallError(status.UNKNOWN, 'Exception was thrown by handler.');
   const event = new streams.ReadResp.ReadEvent().setEvent(recorded(at));
   if (inAll) event.setCommitPosition(`${at.position}`);
   else event.setNoPosition(new shared.Empty());
