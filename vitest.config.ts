@@ -43,6 +43,7 @@ const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
 export default defineConfig({
   test: {
     teardownTimeout: 10 * MINUTE_MS,
+    coverage: { include: ['{src,projections,packages/*/src}/**/*.ts'], reporter: ['text-summary'] },
     // Two more than cores, since some wait; as far as each has a GiB of memory: it and the processes it
     // starts need less.
     maxWorkers: Math.max(

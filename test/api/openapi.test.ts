@@ -43,6 +43,10 @@ const operations = Object.values<Record<string, Operation>>(document.paths).flat
 );
 
 describe('the document', () => {
+  test('is docs/openapi.json, so that a review sees what changes; -u writes it', async () => {
+    await expect(`${JSON.stringify(document, null, 1)}\n`).toMatchFileSnapshot('../../docs/openapi.json');
+  });
+
   test('is OpenAPI 3.1 and has the title of the API', () => {
     expect(document.openapi).toMatch(/^3\.1\./);
     expect(document.info).toMatchObject({
