@@ -191,7 +191,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await filter({ user: 'bob', id: '1' });
     await becomes(page, NAMES, ['Oak']);
     await click(page, '.download');
-    const response = await as('carol', 'audit').request('/events?user=bob&id=1');
+    const response = await as('carol', 'audit').request('/events?user=bob&id=1&end=true');
     expect(await nextFile()).toEqual(['events.ndjson', await response.text()]);
     await filter({ user: '', id: '' });
     await becomes(page, NAMES, ['Moss', 'Elm', 'Ivy', 'Oak', 'Fern']);
