@@ -35,9 +35,13 @@ LABEL org.opencontainers.image.title="plant-store" \
 ENV IMAGE_COMMIT=${COMMIT}
 # How log lines and the help call the command; all processes of a container have the same settings.
 ENV IMAGE_COMMAND=plant-store
+# Compiled code halves the time to start. It counts for one user and path, and later the file system is read-only.
+RUN install -d -o node -g node node_modules/.cache
+USER node
+RUN DATA_DIR=/tmp/data PORT=0 plant-store >/tmp/lines & \
+  until grep listening /tmp/lines; do kill -0 $! && sleep 1; done; kill $! && wait $! && rm -r /tmp/data /tmp/lines
 VOLUME /data
 EXPOSE 3000
-USER node
 # Live, not ready: an orchestrator replaces unhealthy containers, which does not help when the event store is unavailable.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/live').then(({ ok }) => process.exit(ok ? 0 : 1))"]

@@ -1,11 +1,15 @@
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { globSync, readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, SETTINGS } from '../src/config.ts';
-import { canRun, ROOT, run } from './support/process.ts';
+import { canRun, NODE, ROOT, run, start } from './support/process.ts';
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 const DOCKERFILE = textOf('Dockerfile');
@@ -182,10 +186,50 @@ describe('docker-compose.tls.yml', () => {
         expect([host, issued.checkHost(host)]).toEqual([host, host]);
         if (name !== 'proxy') expect(issued.checkIP('127.0.0.1')).toBe('127.0.0.1'); // the health check
       }
+      const days = [...nodes, 'proxy'].map((name) => certificate(`${name}/node.crt`).validTo.slice(0, 6));
+      expect(new Set(days).size).toBe(4); // so that a majority of nodes stays
       for (const secret of ['', 'ca.key']) expect(statSync(join(dir, 'certs', secret)).mode & 0o077).toBe(0);
       const earlier = certificate('eventstore-1/node.crt').fingerprint256;
       expect(await create()).toMatchObject({ code: 0 });
       expect(certificate('eventstore-1/node.crt').fingerprint256).toBe(earlier);
+    },
+  );
+
+  test.runIf(canRun('certificates', ['openssl', 'version']))(
+    'creates the account, and gives an existing one the password of the settings',
+    async () => {
+      const dir = tempDir();
+      await run({ command: ['sh', '-c', `cd '${dir}' && '${ROOT}/deploy/compose/certificates.sh'`] });
+      const read = (file: string) => readFileSync(join(dir, 'certs', file));
+      const requests: [url: string | undefined, body: unknown][] = [];
+      const { promise: isSet, resolve } = Promise.withResolvers<void>();
+      const users = createServer(
+        { key: read('eventstore-1/node.key'), cert: read('eventstore-1/node.crt') },
+        async (request, response) => {
+          requests.push([request.url, JSON.parse(await text(request))]);
+          response.writeHead(requests.length === 1 ? 409 : 200).end();
+          if (requests.length === 2) resolve();
+        },
+      );
+      await once(users.listen(0, '127.0.0.1'), 'listening');
+      onTestFinished(() => void users.close());
+      const script = start({
+        command: [NODE, join(ROOT, 'deploy/compose/accounts.mjs')],
+        env: {
+          NODE_EXTRA_CA_CERTS: join(dir, 'certs/ca/ca.crt'),
+          NODES: `127.0.0.1:${(users.address() as AddressInfo).port}`,
+          EVENTSTORE_ADMIN_PASSWORD: 'admin1',
+          EVENTSTOREDB_PASSWORD: 'new1',
+        },
+      });
+      await Promise.race([isSet, script.ended]);
+      expect([requests, script.stderr()]).toEqual([
+        [
+          ['/users/', expect.objectContaining({ loginName: 'plant-store', password: 'new1' })],
+          ['/users/plant-store/command/reset-password', { newPassword: 'new1' }],
+        ],
+        expect.any(String),
+      ]);
     },
   );
 
@@ -214,6 +258,7 @@ const RUN_OPTIONS: Record<string, string | null> = {
   'image: plant-store': null,
   'pull_policy: build': null,
   'restart: unless-stopped': '--restart unless-stopped',
+  'logging: *logging': '--log-opt max-size=10m --log-opt max-file=5',
   'init: true': '--init',
   'stop_grace_period: 10s': null, // the default
   'read_only: true': '--read-only',
@@ -222,6 +267,13 @@ const RUN_OPTIONS: Record<string, string | null> = {
   'security_opt: [no-new-privileges:true]': '--security-opt no-new-privileges:true',
   'healthcheck:': null, // that of the image
 };
+
+test('docker-compose.yml bounds the log files of all containers', () => {
+  const { services, 'x-logging': logging } = parse(COMPOSE, { merge: true });
+  expect(logging.options).toEqual({ 'max-size': '10m', 'max-file': '5' });
+  for (const [name, service] of Object.entries<{ logging?: object }>(services))
+    expect([name, service.logging]).toEqual([name, logging]);
+});
 
 describe('docker run in the documentation', () => {
   const pages = globSync('{*,docs/*}.md', { cwd: ROOT }).map(textOf).join('\n').replaceAll('\\\n', ' ');
@@ -237,6 +289,12 @@ describe('docker run in the documentation', () => {
     const options = lines.map((line) => RUN_OPTIONS[line]).filter((option) => typeof option === 'string');
     expect(options).toContain('--read-only');
     for (const option of options) expect(commands[0]).toContain(` ${option} `);
+  });
+
+  test('has the settings of the service also while it is stopped', () => {
+    const stopped = [...pages.matchAll(/^docker run --rm .*$/gm)].map(([command]) => command);
+    expect(stopped).toHaveLength(2);
+    for (const command of [...commands, ...stopped]) expect(command).toContain(' --env-file plants.env ');
   });
 
   test('publishes ports on the loopback interface only', () => {

@@ -21,6 +21,7 @@ describe('deploy/systemd/plant-store.service', () => {
     image: undefined,
     pull_policy: undefined,
     healthcheck: undefined, // systemd has none
+    logging: undefined, // journald has a limit
     init: undefined, // systemd is process 1
     restart: ['Restart', 'always'],
     stop_grace_period: ['TimeoutStopSec', '10'],

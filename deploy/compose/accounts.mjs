@@ -1,4 +1,4 @@
-// Creates the account of the service, and lets it alone append: docs/deploying.md#compose. Running it again changes nothing.
+// Creates the account of the service, and lets it alone append: docs/deploying.md#compose. Running it again sets the password.
 import { EventStoreDBClient, jsonEvent, NO_STREAM, WrongExpectedVersionError } from '@eventstore/db-client';
 
 const USER = 'plant-store';
@@ -10,12 +10,8 @@ const {
 } = process.env;
 const admin = `admin:${adminPassword}`;
 
-const response = await fetch(`https://${nodes.split(',')[0]}/users/`, {
-  method: 'POST',
-  headers: { 'content-type': 'application/json', authorization: `Basic ${btoa(admin)}` },
-  body: JSON.stringify({ loginName: USER, fullName: 'Plant store', groups: [], password }),
-});
-if (!response.ok && response.status !== 409) throw new Error(`creating the user: ${response.status}`);
+if (!(await post('', { loginName: USER, fullName: 'Plant store', groups: [], password })))
+  await post(`${USER}/command/reset-password`, { newPassword: password });
 
 const client = EventStoreDBClient.connectionString(`esdb://${admin}@${nodes}?tls=true&tlsCAFile=/ca/ca.crt`);
 const acl = { $r: USER, $w: USER, $d: '$admins', $mr: USER, $mw: '$admins' };
@@ -30,4 +26,15 @@ async function once(append) {
   await append.catch((error) => {
     if (!(error instanceof WrongExpectedVersionError)) throw error;
   });
+}
+
+/** POSTs to the users. Returns whether there was no such user yet. */
+async function post(path, body) {
+  const response = await fetch(`https://${nodes.split(',')[0]}/users/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Basic ${btoa(admin)}` },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok && response.status !== 409) throw new Error(`/users/${path}: ${response.status}`);
+  return response.ok;
 }

@@ -37,8 +37,16 @@ test('a request is logged with its trace, if its traceparent is valid', async ()
   const { url, log } = await startService();
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
   for (const given of [traceparent, `${traceparent}\u00e9`, 'secret'])
-    await fetch(`${url}/health/live`, { headers: { traceparent: given } });
+    await fetch(`${url}/openapi.json`, { headers: { traceparent: given } });
   const requests = () => log().filter(({ msg }) => msg === 'request');
   await expect.poll(requests).toHaveLength(3);
   expect(requests().map((line) => line.traceparent)).toEqual([traceparent, undefined, undefined]);
+});
+
+test('health checks, which come every few seconds, are not logged', async () => {
+  const { url, log } = await startService();
+  for (const path of ['/health/live', '/health/ready', '/health']) await fetch(`${url}${path}`);
+  const paths = () => log().flatMap(({ path }) => path ?? []);
+  await expect.poll(paths).toContain('/health'); // of the last request
+  expect(paths()).toEqual(['/health']);
 });

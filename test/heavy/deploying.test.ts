@@ -144,6 +144,19 @@ test('systemd: a backup is restored, here and on another machine', async () => {
   expect(other.read(`var/lib/plant-store/${signed}`)).toBe(home.read(`var/lib/plant-store/${signed}`));
 });
 
+test('the build of the image compiles what the service loads', async () => {
+  const { dir, checkout } = machine('Container');
+  symlinkSync(join(checkout, 'bin/plant-store'), join(dir, 'bin/plant-store'));
+  const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
+  const [, script = ''] = /^RUN (DATA_DIR=.*\\\n.*)$/m.exec(dockerfile) ?? [];
+  const shell = `PATH='${dir}/bin:'$PATH; ${script.replaceAll('/tmp/', `${dir}/`)}`;
+  const cache = join(dir, 'cache');
+  const env = { NODE_COMPILE_CACHE: cache, DOCS: 'on' };
+  expect(await run({ env, command: ['sh', '-c', shell] })).toMatchObject({ code: 0 });
+  expect(globSync('**', { cwd: cache }).length).toBeGreaterThan(200);
+  expect(existsSync(join(dir, 'lines'))).toBe(false);
+});
+
 describe.each(['docker', 'kubectl'])('with %s', (program) => {
   /** Runs what follows the name of a container or pod in place of the container; a copy out of it is a copy. */
   const IN_PLACE = `

@@ -4,10 +4,13 @@ import type { ErrorDefinition } from './errors.ts';
 /** The reasons why the service is not ready, if any, and the error that clients get. */
 type Readiness = { reasons: readonly string[]; error: ErrorDefinition };
 
+/** Probes come every few seconds, and metrics count them: no line for each. */
+const PROBE = { schema: { hide: true }, logLevel: 'warn' } as const;
+
 /** `/health/live`: the process responds. `/health/ready`: the service is ready, or the reasons why not. */
 export function healthRoutes(app: FastifyInstance, readiness: () => Readiness): void {
-  app.get('/health/live', { schema: { hide: true } }, async () => ({ status: 'live' }));
-  app.get('/health/ready', { schema: { hide: true } }, async (_request, reply) => {
+  app.get('/health/live', PROBE, async () => ({ status: 'live' }));
+  app.get('/health/ready', PROBE, async (_request, reply) => {
     const { reasons, error } = readiness();
     if (reasons.length === 0) return { status: 'ready' };
     reply.code(503).header('retry-after', '1');
