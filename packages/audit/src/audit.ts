@@ -1,4 +1,5 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyInstance } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import type { AuditOptions } from './options.ts';
 import { checkpointRoutes } from './routes/checkpointRoutes.ts';
 import { eventRoute } from './routes/eventRoute.ts';
@@ -8,9 +9,17 @@ import { tileRoutes } from './routes/tileRoutes.ts';
 
 /**
  * The routes for auditors: events and, if the log has a Merkle tree, checkpoints, tiles, entries and receipts. Earlier
- * hooks of the context must authenticate.
+ * hooks of the context authenticate, as `authenticate` of `http` does.
  */
-export const audit: FastifyPluginAsync<AuditOptions> = async (app, options) => {
+export const audit = fastifyPlugin(addRoutes, {
+  name: '@event-sourced/audit',
+  fastify: '5.x',
+  decorators: { request: ['user', 'verifyToken'] },
+  dependencies: ['@event-sourced/http'],
+  encapsulate: true,
+});
+
+async function addRoutes(app: FastifyInstance, options: AuditOptions): Promise<void> {
   const { transparency } = options;
   histogramRoute(app, options);
   eventRoute(app, options);
@@ -19,4 +28,4 @@ export const audit: FastifyPluginAsync<AuditOptions> = async (app, options) => {
   checkpointRoutes(app, withTree);
   tileRoutes(app, withTree);
   receiptRoutes(app, withTree);
-};
+}

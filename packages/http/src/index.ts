@@ -8,6 +8,6 @@ export { serveMetrics } from './metricsServer.ts';
 export { type ApiDescription, serveOpenapi } from './openapi.ts';
 export { servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
-export { httpServer } from './server.ts';
+export { type HttpOptions, http, httpServer } from './server.ts';
 export { activeTraceparent } from './traceparent.ts';
 export { NO_PARAMETERS } from './validation.ts';

@@ -5,10 +5,12 @@ import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
   type FastifyBaseLogger,
+  type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import findMyWay, { type HTTPMethod } from 'find-my-way';
 import { parseJsonBody } from './body.ts';
 import { boundedServer } from './boundedServer.ts';
@@ -43,31 +45,36 @@ const CORS_MAX_AGE_S = 600;
 /** Only the size of a request's head limits the parameters in its path. */
 const ROUTER_OPTIONS = { maxParamLength: 16 * 1024 };
 
-type Options = {
-  logger: FastifyBaseLogger;
+export type HttpOptions = {
   corsOrigins: readonly string[];
   /** For requests of browsers from other origins: the allowed request headers, and the exposed response headers. */
   corsFields?: { allowed: string[]; exposed: string[] };
   errors: ErrorDefinitions;
+  metrics?: Metrics | undefined;
+};
+
+type Options = HttpOptions & {
+  logger: FastifyBaseLogger;
   /** Further connections are refused. */
   maxConnections?: number | undefined;
   /** When the server closes, idle connections stay open for this time, and the next response says `Connection: close`. */
   closeIdleAfterMs?: number | undefined;
-  metrics?: Metrics | undefined;
 };
 
-/** Fastify with exact integers in JSON, one shape of errors, and one log line per request. */
-export async function httpServer(options: Options) {
-  const { logger, corsOrigins, corsFields = { allowed: [], exposed: [] }, metrics } = options;
-  const { maxConnections, closeIdleAfterMs } = options;
-  const handleError = errorHandler(options.errors, metrics);
-  const exposed = [
+/** The response headers that browsers of other origins can read. */
+const exposedHeaders = ({ corsFields }: HttpOptions): string[] =>
+  [
     ...Object.keys(RATE_LIMIT_HEADERS),
     'Request-Id',
     'Retry-After',
     'WWW-Authenticate',
-    ...corsFields.exposed,
+    ...(corsFields?.exposed ?? []),
   ].sort();
+
+/** Fastify with the plugin `http`, bounds on connections, and the same errors for HTTP that cannot be parsed. */
+export async function httpServer(options: Options) {
+  const { logger, corsOrigins, maxConnections, closeIdleAfterMs, metrics } = options;
+  const handleError = errorHandler(options.errors, metrics);
   const app = Fastify({
     loggerInstance: logger,
     logController: new ErrorsOnly({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -90,13 +97,27 @@ export async function httpServer(options: Options) {
       prepareReply(request, reply, metrics);
       const { origin } = request.headers; // no hooks run, not even the one of the CORS plugin
       if (corsOrigins.length > 0)
-        reply.header('vary', 'Origin').header('access-control-expose-headers', exposed.join(', '));
+        reply
+          .header('vary', 'Origin')
+          .header('access-control-expose-headers', exposedHeaders(options).join(', '));
       if (origin !== undefined && corsOrigins.includes(origin))
         reply.header('access-control-allow-origin', origin);
       handleError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
+  await app.register(http, options);
+  return app;
+}
 
+/**
+ * Exact integers in JSON, validation with TypeBox, one shape of errors and one log line per request, for the routes of a context
+ * of any Fastify.
+ */
+export const http = fastifyPlugin(addHttp, { name: '@event-sourced/http', fastify: '5.x' });
+
+async function addHttp(app: FastifyInstance, options: HttpOptions): Promise<void> {
+  const { corsOrigins, corsFields = { allowed: [], exposed: [] }, metrics } = options;
+  app.setValidatorCompiler(validatorCompiler as never).setSerializerCompiler(() => JSON.stringify);
   // A second router with the same routes: Fastify cannot list the methods of a path.
   const router = findMyWay(ROUTER_OPTIONS);
   app.addHook('onRoute', ({ url, method }) => {
@@ -152,7 +173,7 @@ export async function httpServer(options: Options) {
     done();
   });
   compressResponses(app);
-  app.setErrorHandler(handleError);
+  app.setErrorHandler(errorHandler(options.errors, metrics));
   // Node itself would respond to an unknown Expect with an empty body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
 
@@ -165,7 +186,7 @@ export async function httpServer(options: Options) {
         callback(null, {
           origin: [...corsOrigins],
           allowedHeaders: corsFields.allowed,
-          exposedHeaders: exposed,
+          exposedHeaders: exposedHeaders(options),
           strictPreflight: false,
           maxAge: CORS_MAX_AGE_S,
           ...(isPreflight(request) && { methods: allowedMethods(request) }),
@@ -182,8 +203,6 @@ export async function httpServer(options: Options) {
     if (request.is404) throwNotFound(request); // before the body is parsed
     done();
   });
-
-  return app;
 }
 
 function prepareReply(request: FastifyRequest, reply: FastifyReply, metrics?: Metrics): void {
