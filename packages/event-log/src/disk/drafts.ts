@@ -91,7 +91,7 @@ function openDrafts(dir: string, begin: string, timeout: number): DatabaseSync |
   if (!areDrafts(dir)) throw new Error(`${dir} has no drafts of this program: move it away`);
   const lock = new DatabaseSync(databaseFile(dir, LOCK), { timeout });
   try {
-    lock.exec(begin);
+    lock.exec(`PRAGMA journal_mode = MEMORY; ${begin}`); // a journal on disk needs space
     return lock;
   } catch (error) {
     lock.close();
