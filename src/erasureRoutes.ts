@@ -82,6 +82,7 @@ export const erasureRoutes: FastifyPluginAsyncTypebox<Dependencies> = async (app
           API_ERRORS.erasureRefused,
           API_ERRORS.cannotErase,
           API_ERRORS.erasureNeedsTree,
+          API_ERRORS.noSpaceToErase,
           API_ERRORS.viewBehind,
           API_ERRORS.checkpointFileUnusable,
         ],

@@ -1,11 +1,20 @@
-import { canErase, type EventStore, type Logger, type Position } from '@event-sourced/event-log';
+import { statfs } from 'node:fs/promises';
+import {
+  canErase,
+  type ErasableStore,
+  type EventStore,
+  type Logger,
+  type Position,
+} from '@event-sourced/event-log';
 import { removeDrafts } from '@event-sourced/event-log/disk';
 import type { Follower } from '@event-sourced/event-log/views';
+import { fileSize } from '@event-sourced/node/files';
 import { backOff, type NextTurn, sleep, unlessAborted } from '@event-sourced/node/time';
 import { type Erased, ErasureRefused, eraseStreams } from '@event-sourced/transparency-log/erasure';
 import type { MerkleTreeView } from '@event-sourced/transparency-log/view';
 import { PLANT_STREAM_PREFIX, plantStreamsOf } from './plants/stream.ts';
 import { erasedFile } from './stores.ts';
+import { viewFiles } from './views.ts';
 
 /** The event store cannot overwrite events. */
 export class CannotErase extends Error {
@@ -15,6 +24,11 @@ export class CannotErase extends Error {
 /** Erasing requires the Merkle tree, which is switched off. */
 export class ErasureNeedsTree extends Error {
   override readonly name = 'ErasureNeedsTree';
+}
+
+/** There is too little free space to erase. Nothing was erased. */
+export class NoSpaceToErase extends Error {
+  override readonly name = 'NoSpaceToErase';
 }
 
 type Dependencies = {
@@ -64,8 +78,9 @@ export class Erasures {
 
   /**
    * Erases all events that a user has now, durably. `scrubbed` resolves when neither the log nor a view has a byte of
-   * them, and the file of erased events names them: long readers may delay it. If a view has halted, it rejects when the other files are scrubbed. @throws CannotErase,
-   * ErasureNeedsTree, ErasureRefused, ViewBehind, StoreUnavailable; then nothing is erased
+   * them, and the file of erased events names them: long readers may delay it. If a view has halted, it rejects when the
+   * other files are scrubbed. @throws CannotErase, ErasureNeedsTree, NoSpaceToErase, ErasureRefused, ViewBehind; then nothing
+   * is erased. StoreUnavailable; then a part may be erased and recorded
    */
   erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {
     const erasure = this.#erasing.then(() => this.#erase(user, nextTurn));
@@ -77,6 +92,7 @@ export class Erasures {
     const { store, tree, now, onRefused } = this.#deps;
     if (!canErase(store)) throw new CannotErase('the event store cannot overwrite events');
     if (!tree) throw new ErasureNeedsTree('the Merkle tree is switched off');
+    await this.#assertSpace(store);
     const streams = { streams: plantStreamsOf(user), prefix: PLANT_STREAM_PREFIX };
     try {
       const erased = await eraseStreams(store, { ...streams, ...tree, now, nextTurn });
@@ -87,10 +103,21 @@ export class Erasures {
     }
   }
 
-  /** Scrubs all files, after a scrub that has begun. */
+  /** Views are rewritten, too: once to a temporary file, and once to their write-ahead logs. @throws NoSpaceToErase */
+  async #assertSpace(store: ErasableStore): Promise<void> {
+    const { dataDir } = this.#deps;
+    const { bavail, bsize } = await statfs(dataDir);
+    const viewBytes = viewFiles(dataDir).map(fileSize);
+    const needed = viewBytes.reduce((sum, bytes) => sum + 2 * bytes, await store.spaceToErase());
+    if (bavail * bsize >= needed) return;
+    const mebibytes = Math.ceil(needed / 2 ** 20);
+    throw new NoSpaceToErase(`erasing needs up to ${mebibytes} MiB of free space; nothing was erased`);
+  }
+
+  /** Scrubs all files, after a scrub that has begun, and after erasures: each of them would rewrite the files again. */
   #scrub(): Promise<void> {
     this.isScrubbed = false;
-    this.#nextScrub ??= this.#scrubbing
+    this.#nextScrub ??= Promise.all([this.#scrubbing, this.#erasing])
       .then(() => sleep(SCRUB_DELAY_MS, this.#closing.signal))
       .then(() => {
         this.#nextScrub = undefined;

@@ -2,7 +2,7 @@ import { auditErrors } from '@event-sourced/audit';
 import { LogReplaced, StoreUnavailable } from '@event-sourced/event-log';
 import { defineError, HTTP_ERRORS, RETRY, tokenErrors, tooManyInFlight } from '@event-sourced/http';
 import { ErasureRefused } from '@event-sourced/transparency-log/erasure';
-import { CannotErase, ErasureNeedsTree } from './erasures.ts';
+import { CannotErase, ErasureNeedsTree, NoSpaceToErase } from './erasures.ts';
 import { PlantIdTaken } from './plants/createPlant.ts';
 
 /** The maximum number of lists in flight per user. Each holds about a page in memory until its client has read it. */
@@ -29,6 +29,11 @@ export const API_ERRORS = {
   erasureNeedsTree: defineError(50102, 'erasing over HTTP requires the Merkle tree', {
     causes: [ErasureNeedsTree],
     message: 'With MERKLE_TREE=off, only `bin/plant-store erase` erases, while the service is stopped.',
+  }),
+  noSpaceToErase: defineError(50701, 'there is too little free space to erase', {
+    causes: [NoSpaceToErase],
+    message:
+      'There is too little free space: erasing rewrites the files of the log and of the views. Nothing was erased. Repeat the request when the operators have freed space.',
   }),
   tooManyLists: tooManyInFlight({ kind: 'lists', max: MAX_LISTS_IN_FLIGHT }),
   storeUnavailable: defineError(50301, 'the event store is unavailable; retry', {

@@ -272,7 +272,8 @@ describe('POST /erasures', () => {
     const readAll = async () => ({ events: [], position: START, isEnd: true });
     const scrub = vi.fn(() => scrubbing.promise);
     const reads = { lastPosition, readAll };
-    const store = { ...reads, erase: async () => [], forHashing: reads, logId: async () => 'm' };
+    const log = { ...reads, forHashing: reads, logId: async () => 'm' };
+    const store = { ...log, erase: async () => [], spaceToErase: async () => 0 };
     const reached = () => Promise.reject(new ViewBehind('unavailable'));
     const follower = { reached, isHalted: true, notReady: 'plantsByUser has halted' };
     const erasures = new Erasures({

@@ -110,9 +110,12 @@ describe('an erasure', () => {
     600_000,
   );
 
-  test.skipIf(!canMount)(
-    'on a full disk is 503 and erases nothing; with space, it erases',
-    async () => {
+  test.skipIf(!canMount).each([
+    ['full', 0],
+    ['nearly full', 100 * 1024],
+  ])(
+    'on a %s disk is 507, says why, and erases nothing; with space, it erases',
+    async (_, free) => {
       const disk = await smallDisk();
       const server = await startServer({
         command: disk.command,
@@ -120,11 +123,17 @@ describe('an erasure', () => {
       });
       const as = client(server.url, disk.visiblePath);
       for (let id = 0; id < 50; id++) await as('alice').create(id, { name: `Fern ${id}` });
-      disk.fill();
+      disk.fill(free);
       const refused = await erase({ as }, 'alice');
-      expect(refused.status).toBe(503);
-      expect(await refused.json()).toMatchObject({ error: 50301 });
+      expect(refused.status).toBe(507);
+      expect(await refused.json()).toEqual({
+        error: 50701,
+        message: expect.stringMatching(/^There is too little free space: .* Nothing was erased\./),
+      });
       expect(await as('alice').list()).toHaveLength(50);
+      expect(server.stdout()).toMatch(
+        /"reason":"erasing needs up to \d+ MiB of free space; nothing was erased"/,
+      );
       disk.free();
       const response = await erase({ as }, 'alice');
       expect(await response.json()).toEqual({ events: 50, records: [50], scrubbed: true });

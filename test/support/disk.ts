@@ -1,4 +1,4 @@
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, openSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expectRefused } from './cli.ts';
@@ -33,7 +33,11 @@ export async function smallDisk() {
     inside,
     /** The service. */
     command: inside([NODE, MAIN]),
-    fill: () => fill(ballast),
+    /** Leaves this number of bytes. */
+    fill: (free = 0) => {
+      fill(ballast);
+      if (free > 0) truncateSync(ballast, statSync(ballast).size - free);
+    },
     free: () => rmSync(ballast),
   };
 }

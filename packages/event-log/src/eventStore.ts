@@ -148,6 +148,9 @@ export type ErasableStore = EventStore &
       records: readonly { stream: string; event: NewEvent }[],
     ): Promise<Position[]>;
 
+    /** The free space in bytes that erasing and scrubbing need, at most. */
+    spaceToErase(): Promise<number>;
+
     /**
      * A step of removing the bytes of erased events from the files. False if another step must follow: a reader may need
      * old pages. Call it at every start, too. @throws Error, such as of a full disk

@@ -20,6 +20,8 @@ import {
 /** A WAL checkpoint is due at this size of the write-ahead log: it copies each page once, even if many commits wrote it. */
 const WAL_CHECKPOINT_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
+/** A stub has a random ID, by which two indexes are sorted. */
+const PAGES_PER_STUB = 3;
 const FILE_CHECK_INTERVAL_MS = 1_000;
 
 /** Appends to the log file, one transaction per commit. */
@@ -70,6 +72,7 @@ class LogWriter {
         const positions = appended.filter((result) => typeof result === 'bigint');
         if (positions.length < appended.length) throw new Error('a record of the erasure was not appended');
         overwriteEvents(this.#db, stubs);
+        this.#bytesSinceWalCheckpoint += stubs.length * PAGES_PER_STUB * PAGE_BYTES;
         this.#isRewritten = false;
         return () => ({ erased: positions });
       },
@@ -199,6 +202,7 @@ const sendEvent = serve<WriterOperations, void, CommitReply>({
   erase(erasure) {
     commitWaiting(); // replies are in the order of the requests
     send(writer.erase(erasure));
+    send(writer.walCheckpointIfDue());
   },
   scrub() {
     try {

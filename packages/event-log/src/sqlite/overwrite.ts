@@ -9,6 +9,8 @@ export type StubRow = [Position, string, string, string, string, string];
 
 /** A log with more events has filled the first page of its table with the numbers of other pages. */
 const SMALL_LOG_EVENTS = 50_000;
+/** Of an erasure, beside the indexes that are written once as temporary files, and once to the write-ahead log. */
+const MAX_WAL_BYTES = 128 * 1024 * 1024;
 
 /**
  * Replaces events with stubs, in the open transaction of a connection with `secure_delete`. First all rows shrink: SQLite
@@ -50,6 +52,10 @@ export function keepFromEarlierPrograms(db: DatabaseSync): void {
 export function setScrubbed(db: DatabaseSync): void {
   writeVersion(db, { version: HAS_STUBS, isUnscrubbed: false });
 }
+
+/** The free space in bytes that rewriting a log of this size needs, with the write-ahead log of an erasure. */
+export const spaceToRewrite = (events: number, logBytes: number): number =>
+  events <= SMALL_LOG_EVENTS ? 2 * logBytes : logBytes + MAX_WAL_BYTES;
 
 /**
  * Rewrites every page that may have bytes of an overwritten row: splitting a page of an index leaves copies of its

@@ -18,7 +18,7 @@ import {
 import { traceAppend } from '../tracing/spans.ts';
 import { AppendQueue } from './appendQueue.ts';
 import { assertReadable, openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
-import type { StubRow } from './overwrite.ts';
+import { type StubRow, spaceToRewrite } from './overwrite.ts';
 import type { CheckResult } from './quickCheckProcess.ts';
 import { BATCH_SIZE, follow, prepareReads } from './read.ts';
 import { startCheck, UncleanLog } from './uncleanLog.ts';
@@ -163,6 +163,9 @@ async function open(options: Options): Promise<ErasableStore> {
         return { request: appendRequest(stream, event, NO_STREAM), event };
       });
       return queue.erase(rows, appended);
+    },
+    async spaceToErase() {
+      return spaceToRewrite(Number(newest.position), fileSize(file) + fileSize(`${file}-wal`));
     },
     scrub: () => queue.scrub(),
   };

@@ -4,7 +4,7 @@ import { erasable } from '@event-sourced/testing/erase';
 import { alterLog } from '@event-sourced/testing/logs';
 import { openIn } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { NO_STREAM, type RecordedEvent } from '../../../event-log/src/eventStore.ts';
 import { event, everything } from '../../../event-log/src/testing/contract.ts';
 import { Follower } from '../../../event-log/src/views/follow.ts';
@@ -93,12 +93,21 @@ test('the tree is the same when it is built again', async () => {
   expect(await erase('bob')).toEqual({ events: 2, records: [4] });
 });
 
-test('more than 10 000 events have several records', async () => {
+test('many events are erased in portions of whole streams, each with its record, so that appends go on', async () => {
   const { store, erase, caughtUp } = await logOf();
-  const append = (i: number) => store.append(`plant-alice/${i}`, event('x'), NO_STREAM);
-  await Promise.all(Array.from({ length: 10_001 }, (_, i) => append(i)));
+  const append = (stream: number, revision: bigint) =>
+    store.append(`plant-alice/${stream}`, event('x'), revision);
+  await Promise.all(Array.from({ length: 2_001 }, (_, i) => append(i, NO_STREAM)));
+  await append(999, 0n);
   await caughtUp();
-  expect(await erase('alice')).toEqual({ events: 10_001, records: [10_001, 10_002] });
+  const portions = vi.spyOn(store, 'erase');
+  expect(await erase('alice')).toEqual({ events: 2_002, records: [2_002, 2_003, 2_004] });
+  expect(portions.mock.calls.map(([stubs]) => stubs.length)).toEqual([1_001, 1_000, 1]);
+  for (const [stubs] of portions.mock.calls) {
+    const positions = stubs.map(({ position }) => position);
+    expect(positions).toEqual(positions.toSorted((a, b) => Number(a - b)));
+  }
+  expect(await erase('alice')).toEqual({ events: 0, records: [] });
 });
 
 describe('nothing is erased', () => {
