@@ -4,6 +4,7 @@ import { type Follower, viewLag } from '@event-sourced/event-log/views';
 import { Metrics } from '@event-sourced/http/metrics';
 import { unlessAborted } from '@event-sourced/node/time';
 import type { Config } from './config.ts';
+import { type LastResult, lastResult } from './jobs.ts';
 import { readCommit, VERSION } from './version.ts';
 import { viewFiles } from './views.ts';
 
@@ -103,6 +104,20 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
     this.#buildInfo.set({ version: VERSION, commit: readCommit() ?? '', node: process.version, log }, 1);
     const files = [logFile(dataDir), ...viewFiles(dataDir)];
     this.measureFiles([...files, ...files.map((file) => `${file}-wal`)], dataDir);
+
+    for (const job of ['backup', 'verify'] as const) {
+      const read = async (value: (result: LastResult) => number): Promise<number | undefined> => {
+        const result = await lastResult(dataDir, job);
+        const isExpected = !sources.eventStoreDb || result.succeededAt > 0; // of many instances, one may verify
+        return isExpected ? value(result) : undefined;
+      };
+      this.measure(`last_${job}_timestamp_seconds`, `Time of the last successful ${job}; 0 if none.`, () =>
+        read(({ succeededAt }) => succeededAt / 1_000),
+      );
+      this.measure(`last_${job}_failed`, `1 if the last ${job} has failed.`, () =>
+        read(({ hasFailed }) => Number(hasFailed)),
+      );
+    }
 
     return async () => {
       const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);

@@ -1,5 +1,6 @@
 import { once, reportInOneLine } from '@event-sourced/node/cli';
 import { Command, Option } from 'commander';
+import type { Job } from '../jobs.ts';
 import { VERSION } from '../version.ts';
 import type { Context } from './context.ts';
 import { PlantEventQuery } from './eventOptions.ts';
@@ -17,6 +18,8 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .version(VERSION)
     .exitOverride();
   reportInOneLine(program);
+  const runJob = (job: Job, command: (context: Context) => Promise<void>) =>
+    run(async (context) => (await import('../jobs.ts')).runJob(job, context, () => command(context)));
   if (args.length === 0) program.action(serve);
 
   program
@@ -69,9 +72,15 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
       'A file with a checkpoint, or SIZE:ROOT of an earlier verify: the log must still begin with these events.',
       once('expect'),
     )
+    .addOption(
+      new Option(
+        '--signed',
+        'The log must begin with the events of the last checkpoint that the service has signed, if any.',
+      ).conflicts('expect'),
+    )
     .option('--json', 'Print JSON.')
     .action((options) =>
-      run(async (context) => (await import('./verify.ts')).verifyCommand(options, context)),
+      runJob('verify', async (context) => (await import('./verify.ts')).verifyCommand(options, context)),
     );
 
   program
@@ -106,7 +115,9 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .description('Copy the embedded log to a file; the server may be running.')
     .usage('FILE')
     .argument('<file>', 'A new file, or an earlier backup of this log, which is replaced.')
-    .action((file) => run(async (context) => (await import('./backup.ts')).backupCommand(file, context)));
+    .action((file) =>
+      runJob('backup', async (context) => (await import('./backup.ts')).backupCommand(file, context)),
+    );
 
   return program;
 }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { logFile } from '@event-sourced/event-log/disk';
 import { checkLogFile } from '@event-sourced/event-log/sqlite';
 import type { Problem } from '@event-sourced/event-log/views';
@@ -5,13 +6,14 @@ import { printable, printableJson } from '@event-sourced/node/cli';
 import { formatTreeHead, parseTreeHead, type TreeHead } from '@event-sourced/tlog';
 import { type Verification, verifyLog } from '@event-sourced/transparency-log/entries';
 import { readCheckpointFile } from '@event-sourced/transparency-log/files';
+import { CheckpointFiles, loadExistingLogKey } from '@event-sourced/transparency-log/signer';
 import { isKnownType, plantEventProblem } from '../plants/events.ts';
 import { VIEWS } from '../views.ts';
 import { openOwnCheckpoint } from './checkpointFile.ts';
 import { type Context, useLog, write } from './context.ts';
 import { commandProgress } from './progress.ts';
 
-type Options = { expect?: string; json?: true };
+type Options = { expect?: string; signed?: true; json?: true };
 
 /** Reads the whole log, and prints its Merkle root and its problems. @throws Error if it has problems */
 export async function verifyCommand(options: Options, context: Context): Promise<void> {
@@ -21,11 +23,7 @@ export async function verifyCommand(options: Options, context: Context): Promise
   const views = Object.entries(VIEWS).flatMap(([name, { file, open, isOn }]) =>
     isOn(config) ? [{ name, file: file(dataDir), open }] : [],
   );
-  const expect =
-    options.expect === undefined
-      ? undefined
-      : (parseTreeHead(options.expect) ??
-        (await openOwnCheckpoint(await readCheckpointFile(options.expect), config, print)));
+  const expect = await expected(options, context);
   await using resources = new AsyncDisposableStack();
   const log = await useLog(resources, context, { forHashing: true });
   const progress = commandProgress(onTerminal ? print : () => {});
@@ -61,6 +59,9 @@ export async function verifyCommand(options: Options, context: Context): Promise
     ...(expect && verification.hasExpected
       ? [['expected', `the log begins with ${formatTreeHead(expect)}`] as const]
       : []),
+    ...(options.signed && !expect
+      ? [['expected', 'the service has signed nothing with this key and origin'] as const]
+      : []),
     ...views.map(({ name }) => ['view', `${name} ${comparedText(compared[name])}`] as const),
     ...(unknown > 0 ? [['unknown', `${count(unknown, 'event')} of unknown types`] as const] : []),
     ...(skipped > 0 ? [['skipped', `${count(skipped, 'event')} in SKIP_EVENTS`] as const] : []),
@@ -70,6 +71,14 @@ export async function verifyCommand(options: Options, context: Context): Promise
   await write(output, options.json ? `${toJson(result)}\n` : toText([...lines, ...problemLines(result)]));
   if (result.problemCount > 0)
     throw new Error(`verification failed: ${count(result.problemCount, 'problem')}`);
+}
+
+/** The events with which the log must begin. @throws Error if they cannot be read */
+async function expected({ expect, signed }: Options, { config, print }: Context) {
+  if (expect !== undefined)
+    return parseTreeHead(expect) ?? openOwnCheckpoint(await readCheckpointFile(expect), config, print);
+  if (!signed || !config.merkleTree || !existsSync(config.logKeyFile)) return undefined;
+  return new CheckpointFiles(loadExistingLogKey(config).verifierKey, config.dataDir).readSigned();
 }
 
 type Result = TreeHead & { position: bigint; problems: Problem[]; problemCount: number };

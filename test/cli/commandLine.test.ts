@@ -10,7 +10,7 @@ const COMMANDS = {
   token: '--expires --scope',
   copy: '--from --to',
   replay: '--after --user --id --type --since --until --limit --follow --table --end',
-  verify: '--expect --json',
+  verify: '--expect --signed --json',
   'log-key': '',
   prove: '--user --id --from',
   erase: '--yes',
