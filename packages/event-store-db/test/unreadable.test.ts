@@ -56,12 +56,14 @@ describe.each(UNREADABLE)('an event %s', (_, unreadable) => {
     const page = await reader.page({ after: START, ...range });
     expect([positions(page), page?.isEnd]).toEqual([[first, second], false]);
     expect(positions(await reader.pageBackwards({ before: unread, ...range }))).toEqual([second, first]);
-    for (const [read, what] of [
-      [reader.page({ after: second, ...range }), `after position ${second} of the streams plant-…`],
-      [reader.pageBackwards({ before: last, ...range }), `before position ${last} of the streams plant-…`],
-      [reader.at(unread), `at position ${unread} of the log`],
-    ] as const)
-      await expect(read).rejects.toMatchObject({
+    const reads = {
+      [`after position ${second} of the streams plant-…`]: () => reader.page({ after: second, ...range }),
+      [`before position ${last} of the streams plant-…`]: () =>
+        reader.pageBackwards({ before: last, ...range }),
+      [`at position ${unread} of the log`]: () => reader.at(unread),
+    };
+    for (const [what, read] of Object.entries(reads))
+      await expect(read()).rejects.toMatchObject({
         kind: 'unreadable',
         message: messageOf(`the event ${what}`),
       });
