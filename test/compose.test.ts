@@ -52,7 +52,7 @@ describe('Dockerfile', () => {
 describe('docker-compose.yml', () => {
   test('has only valid settings of the services', () => {
     const given = [...COMPOSE.matchAll(/^ +([A-Z_]+): (\S+)/gm)].filter(
-      ([, name = '']) => !/^(EVENTSTORE|GF|NODE|OTEL)_/.test(name),
+      ([, name = '']) => !/^(EVENTSTORE|KURRENTDB|GF|NODE|OTEL)_/.test(name),
     );
     expect(new Set(given.map(([, name]) => name))).toEqual(
       new Set(['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE', 'METRICS_HOST', 'METRICS_PORT']),
@@ -73,10 +73,25 @@ describe('docker-compose.yml', () => {
       'CONTRIBUTING.md',
       'test/containers/server.ts',
     ];
-    const named = files.map((file) => textOf(file).match(/eventstore\/eventstore:[\w.-]+/g) ?? []);
+    const named = files.map((file) => textOf(file).match(/kurrentplatform\/kurrentdb:[\w.-]+/g) ?? []);
     expect(named).not.toContainEqual([]);
     expect(new Set(named.flat()).size).toBe(1);
     expect(unpinned).toEqual([`\${EVENTSTOREDB_IMAGE:-${named[0]?.[0]}}`, 'plant-store']);
+  });
+
+  test('has each setting of a store for both kinds of images, and one volume for the files of either', () => {
+    const { services }: Compose = parse(COMPOSE, { merge: true });
+    const stores = Object.entries(services).filter(([name]) => name.startsWith('eventstore'));
+    expect(stores).toHaveLength(4);
+    for (const [name, { environment, volumes }] of stores) {
+      expectBothKinds(environment);
+      const expected = ['lib', 'log'].flatMap((dir) =>
+        ['eventstore', 'kurrentdb'].map(
+          (image) => `${name}-${dir === 'lib' ? 'data' : 'logs'}:/var/${dir}/${image}`,
+        ),
+      );
+      expect(volumes).toEqual(expected);
+    }
   });
 
   test('publishes ports on the loopback interface only', () => {
@@ -96,6 +111,17 @@ type Service = {
 };
 type Compose = { services: Record<string, Service>; configs: Record<string, { content: string }> };
 
+/** Settings of EventStoreDB, and the same ones of KurrentDB. */
+function expectBothKinds(environment: Record<string, string> = {}): void {
+  const ofEventStore = Object.entries(environment).filter(([name]) => name.startsWith('EVENTSTORE_'));
+  expect(ofEventStore.length).toBeGreaterThan(0);
+  const both = ofEventStore.flatMap(([name, value]) => [
+    [name, value],
+    [name.replace('EVENTSTORE_', 'KURRENTDB_'), value],
+  ]);
+  expect(environment).toEqual(Object.fromEntries(both));
+}
+
 describe('docker-compose.tls.yml', () => {
   const TLS = textOf('docker-compose.tls.yml');
   const base: Compose = parse(COMPOSE, { merge: true });
@@ -109,7 +135,7 @@ describe('docker-compose.tls.yml', () => {
   test('gives each node TLS, its own certificate, and passwords without a default', () => {
     for (const name of nodes) {
       const { environment, volumes, healthcheck } = override.services[name] as Service;
-      expect(environment).toEqual({
+      expect(environment).toMatchObject({
         EVENTSTORE_INSECURE: 'false',
         EVENTSTORE_CERTIFICATE_FILE: '/certs/node.crt',
         EVENTSTORE_CERTIFICATE_PRIVATE_KEY_FILE: '/certs/node.key',
@@ -117,6 +143,7 @@ describe('docker-compose.tls.yml', () => {
         EVENTSTORE_DEFAULT_ADMIN_PASSWORD: required('EVENTSTORE_ADMIN_PASSWORD'),
         EVENTSTORE_DEFAULT_OPS_PASSWORD: required('EVENTSTORE_OPS_PASSWORD'),
       });
+      expectBothKinds(environment);
       expect(volumes).toEqual(['./certs/ca:/ca:ro', `./certs/${name}:/certs:ro`]);
       expect(healthcheck?.test.slice(-3)).toEqual([
         '--cacert',

@@ -11,7 +11,7 @@ declare module 'vitest' {
   }
 }
 
-const image = process.env.EVENTSTOREDB_IMAGE || 'eventstore/eventstore:23.10.7-bookworm-slim';
+const image = process.env.EVENTSTOREDB_IMAGE || 'kurrentplatform/kurrentdb:26.0';
 /** What testcontainers would take by its tag: it removes the containers of a killed run. */
 process.env.RYUK_CONTAINER_IMAGE ||=
   'testcontainers/ryuk:0.14.0@sha256:7c1a8a9a47c780ed0f983770a662f80deb115d95cce3e2daa3d12115b8cd28f0';
