@@ -15,6 +15,48 @@ const fern = { type: 'PlantCreated', data: { id: '1', user: 'alice', name: 'Fern
 const oak = { type: 'PlantCreated', data: { id: '1', user: 'bob', name: 'Oak' } };
 const notJson = { contentType: 'application/octet-stream', data: Buffer.from([0xff, 0, 0x7b]) };
 
+/** What the server stores and returns for an event with properties, whose data may have any format. */
+const withProperties = (format: string, event: EventToWrite): EventToWrite => ({
+  type: 'PlantPruned',
+  metadata: { '$schema.name': 'plants.Pruned', '$schema.format': format, by: 'carol', count: 3, share: 0.5 },
+  ...event,
+});
+
+/** What programs write to KurrentDB 25.1 and later only: streams and events. */
+const OF_KURRENTDB: [string, [stream: string, event: EventToWrite][]][] = [
+  [
+    'properties',
+    [
+      ['plant-alice/7', withProperties('Json', { data: { id: '7' } })],
+      ['other-1', withProperties('Json', { data: { id: '7' } })],
+    ],
+  ],
+  [
+    'formats that are not JSON',
+    ['Protobuf', 'Avro', 'Bytes'].flatMap((format): [string, EventToWrite][] => [
+      [`plant-alice/${format}`, withProperties(format, notJson)],
+      ['other-1', withProperties(format, notJson)],
+    ]),
+  ],
+  [
+    'appends to several streams',
+    [
+      ['plant-alice/8', { type: 'PlantPruned' }],
+      ['other-1', { type: 'PlantPruned' }],
+      ['plant-bob/8', { type: 'PlantPruned' }],
+      ['plant-alice/8', { type: 'PlantPruned' }],
+    ],
+  ],
+  [
+    'streams of secondary indexes',
+    [
+      ['$idx-ce-plant', { type: '$>', data: '0@plant-bob/1' }],
+      ['$idx-et-PlantCreated', fern],
+      ['$idx-all', fern],
+    ],
+  ],
+];
+
 describe('a log with other writers', () => {
   test('is filtered by the server: a page has events of plants only', async () => {
     const server = await startFakeServer();
@@ -60,6 +102,25 @@ describe('a log with other writers', () => {
     const isSlow = (msg: string) => /resubscribing$|^event store unavailable/.test(msg); // on a slow machine
     expect(service.log().filter(({ level, msg }) => level > INFO && !isSlow(msg))).toEqual([]);
   });
+
+  test.each(OF_KURRENTDB)(
+    'may have %s: in a stream of a plant each event is an entry',
+    async (_, written) => {
+      const server = await startFakeServer();
+      for (const [stream, event] of written) server.write(stream, event);
+      const service = await serviceOver(server.url, { MERKLE_TREE: 'on' });
+      await ready(service);
+      for (const [stream, event] of written) server.write(stream, event); // also as live events
+      expect((await service.bob.create(1, { name: 'Oak' })).status).toBe(200);
+      expect((await untilAvailable(() => service.bob.request('/proofs/plants?id=1'))).status).toBe(200);
+      const checkpoint = await (await service.as('carol', 'audit').request('/checkpoint')).text();
+      const entries = written.filter(([stream]) => stream.startsWith('plant-')).length;
+      expect(Number(checkpoint.split('\n')[1])).toBe(2 * entries + 1);
+      expect(await (await untilAvailable(service.bob.get)).json()).toEqual([{ name: 'Oak' }]);
+      expect(await (await untilAvailable(service.alice.get)).json()).toEqual([]);
+      expect(service.log().filter(({ level }) => level >= FATAL)).toEqual([]);
+    },
+  );
 
   test.each(['softDelete', 'truncate', 'maxAge', 'tombstone'] as const)(
     'may lose a stream by %s: its plant stays listed, and is 50002 otherwise',
