@@ -9,8 +9,13 @@ import { ROOT } from '../support/process.ts';
 
 // Each package alone: packed, installed into an empty directory, on each version of Node that it supports.
 
-const run = (command: string, args: string[], cwd: string): string =>
-  execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+const run = (command: string, args: string[], cwd: string, given = {}): string =>
+  execFileSync(command, args, {
+    cwd,
+    env: { ...process.env, ...given },
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 
 type Manifest = { engines: { node: string }; dependencies?: object; peerDependencies?: object };
 const manifestOf = (name: string): Manifest =>
@@ -27,7 +32,8 @@ const cases = PACKAGES.flatMap((name) => {
 let tarballs: Map<string, string>;
 
 beforeAll(() => {
-  run('npm', ['run', '-s', 'build'], ROOT);
+  const workflow = { GITHUB_SERVER_URL: 'https://git.example', GITHUB_REPOSITORY: 'owner/name' };
+  run('npm', ['run', '-s', 'build'], ROOT, workflow);
   tarballs = new Map(
     PACKAGES.map((name) => {
       const dir = mkdtempSync(join(tmpdir(), 'packed-'));
@@ -61,6 +67,15 @@ test.each(cases)('$name, installed alone, runs its example on Node $node', ({ na
   writeFileSync(join(dir, 'example.mjs'), code);
   expect(run(RUNTIME, ['--version'], dir)).toMatch(new RegExp(`^v${node}\\.`));
   expect(run(RUNTIME, ['example.mjs'], dir)).toBe(output);
+});
+
+test('a package that a workflow has built names the repository, which provenance requires', () => {
+  const file = join(ROOT, 'packages/tlog/dist/package.json');
+  expect(JSON.parse(readFileSync(file, 'utf8')).repository).toEqual({
+    type: 'git',
+    url: 'git+https://git.example/owner/name.git',
+    directory: 'packages/tlog',
+  });
 });
 
 test('the auditor needs these tarballs only', () => {
