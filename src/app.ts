@@ -25,7 +25,6 @@ import { isUser } from './plants/user.ts';
 import { AUDIT_SCOPE, ERASE_SCOPE, MONITOR_SCOPE } from './tokens.ts';
 import type { Views } from './views.ts';
 
-const ENTITY_TYPE_MODULE = new URL('./plants/entityType.ts', import.meta.url);
 const GUIDE = new URL('../docs/guide.md', import.meta.url);
 
 type Dependencies = Pick<Config, 'corsOrigins' | 'pages' | 'rateLimit'> &
@@ -73,7 +72,7 @@ export async function buildApp(deps: Dependencies) {
   if (deps.pages) {
     await apiReference(app, GUIDE);
     const { IMAGE_COMMAND: command = entityType.command } = process.env;
-    await auditPage(app, { ...entityType, command }, ENTITY_TYPE_MODULE);
+    await auditPage(app, { ...entityType, command });
   }
   await app.register(async (secured) => {
     await authenticate(secured, { verifyToken, isUser });

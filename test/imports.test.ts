@@ -14,6 +14,7 @@ const ROOMS: Record<string, readonly string[]> = {
   'transparency-log': ['event-log', 'tlog', 'node'],
   monitor: ['transparency-log', 'event-log', 'tlog', 'node'],
   audit: ['transparency-log', 'event-log', 'tlog', 'http', 'node'],
+  'audit/page': ['audit', 'transparency-log', 'event-log', 'tlog'],
   'src/plants': ['event-log', 'node'],
   projections: ['src/plants', 'event-log', 'node'],
   src: [
@@ -27,9 +28,11 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 const files = (pattern: string): string[] => globSync(pattern, { cwd: ROOT });
+/** What esbuild makes of packages/audit/page. */
+const BUNDLE = 'packages/audit/src/page/';
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
-const SOURCES = files('{src,projections,packages/*/src}/**/*.{ts,js}').filter(
-  (file) => !file.includes('/testing/') && !file.endsWith('.d.ts'),
+const SOURCES = files('{src,projections,packages/*/src,packages/audit/page}/**/*.{ts,tsx,js}').filter(
+  (file) => !file.includes('/testing/') && !file.endsWith('.d.ts') && !file.startsWith(BUNDLE),
 );
 
 /** What a file imports, types included: files of the project by path, packages by name. */
@@ -43,7 +46,7 @@ function importsOf(file: string): string[] {
 /** The room of a file, or of a package of ours. */
 function roomOf(path: string): string {
   const [top = '', name = '', third] = path.replace('@event-sourced/', 'packages/').split('/');
-  if (top === 'packages') return name;
+  if (top === 'packages') return third === 'page' ? `${name}/page` : name;
   return top === 'src' && third ? `src/${name}` : top;
 }
 
@@ -53,7 +56,9 @@ test('a room imports only rooms that it may import, and packages by their name',
   const refused = SOURCES.flatMap((file) => {
     const room = roomOf(file);
     const others = importsOf(file).filter((to) => isOurs(to) && roomOf(to) !== room);
-    const isAllowed = (to: string) => ROOMS[room]?.includes(roomOf(to)) && !to.startsWith('packages/');
+    const own = `packages/${room.split('/')[0]}/`; // the page is a part of its package
+    const isAllowed = (to: string) =>
+      ROOMS[room]?.includes(roomOf(to)) && (!to.startsWith('packages/') || to.startsWith(own));
     return others.filter((to) => !isAllowed(to)).map((to) => `${file} imports ${to}`);
   });
   expect(refused).toEqual([]);
@@ -97,7 +102,17 @@ test('only signing, witnesses and one module for Node make tlog depend on Node',
   expect(others.length).toBeGreaterThan(15);
 });
 
+test('the page has no code of Node, and of its package only the types and the bars of histograms', () => {
+  const page = SOURCES.filter((file) => roomOf(file) === 'audit/page' && !file.endsWith('/build.ts'));
+  expect(page.filter((file) => /'node:|\bprocess\.|\bBuffer\b/.test(read(file)))).toEqual([]);
+  const shared = new Set(page.flatMap(importsOf).filter((to) => to.startsWith('packages/audit/src/')));
+  expect([...shared].toSorted()).toEqual([
+    'packages/audit/src/entityType.ts',
+    'packages/audit/src/histogram/bars.ts',
+  ]);
+});
+
 test('packages know nothing of plants', () => {
-  const sources = files(`packages/{${PACKAGES}}/src/**/*.{ts,html,css}`);
+  const sources = files(`packages/{${PACKAGES}}/{src,page}/**/*.{ts,tsx,html,css}`);
   expect(sources.filter((file) => /plant/i.test(read(file)))).toEqual([]);
 });

@@ -22,7 +22,7 @@ const packagesOf = (dir: string) =>
   );
 /** With the names of packages that have an install script. */
 const LOCKS = {
-  '.': ['cpu-features', 'protobufjs', 'ssh2'], // they compile, or warn of version ranges
+  '.': ['cpu-features', 'esbuild', 'protobufjs', 'ssh2'], // they compile, or warn of version ranges
   'test/browser': [],
   'test/clients': ['@scarf/scarf', 'esbuild'], // they count installations, or make a start faster
   bench: [],

@@ -1,16 +1,11 @@
-import type { PlantEvent } from './events.ts';
-import { evolve, type Plant } from './plant.ts';
-import { canHaveRevision, PLANT_STREAMS } from './stream.ts';
+import { PLANT_STREAMS } from './stream.ts';
 
-type Event = { type: string; revision: bigint; data: unknown };
-
-/** What the audit package shows of plants. This module also runs in browsers. */
+/** What the audit package shows of plants, as data: a test compares it with `evolve` and `parsePlantStream`. */
 export const entityType = {
   title: 'Plant store',
   command: 'bin/plant-store',
   streams: PLANT_STREAMS,
+  pattern: '^plant-(?<user>[^\\p{Cc}\\p{Cs}]{1,255})/(?<id>0|-?[1-9]\\d{0,18})$',
+  events: { PlantCreated: { effect: 'create', fields: ['name', 'tag'] } },
   create: { path: 'plants', body: '{"id":1,"name":"Fern","tag":"indoor"}' },
-  evolve(plant: Plant | undefined, { type, revision, data }: Event): Plant | undefined {
-    return canHaveRevision(type, revision) ? evolve(plant, { type, data } as PlantEvent) : plant;
-  },
-};
+} as const;

@@ -1,76 +1,36 @@
-import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { basename, dirname, extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { servePage } from '@event-sourced/http';
+import { join } from 'node:path';
+import { contentHash, type PageFile, servePage } from '@event-sourced/http';
 import type { FastifyInstance } from 'fastify';
-import { browserModules } from './browserModules.ts';
-import type { EntityType } from './entityType.ts';
+import type { EntityType, PageData } from './entityType.ts';
 
-const PAGE = join(import.meta.dirname, 'page');
-
-/**
- * The auditor's page, at /audit. Loading it needs no token. `entityTypeModule` exports `entityType`; browsers may load
- * all modules of its directory.
- */
-export async function auditPage(
-  app: FastifyInstance,
-  entityType: EntityType,
-  entityTypeModule: URL,
-): Promise<void> {
-  const file = fileURLToPath(entityTypeModule);
-  const html = fill(read('index.html'), entityType, basename(file));
-  const [, importMap = ''] = /<script type="importmap">(.*?)<\/script>/s.exec(html) ?? [];
+/** The auditor's page, at /audit: HTML with data of the entity type, and the bundle of ../page. Loading it needs no token. */
+export async function auditPage(app: FastifyInstance, entityType: EntityType): Promise<void> {
   await servePage(app, {
     path: '/audit',
-    sources: { 'script-src': ["'self'", `'sha256-${hash('sha256', importMap, 'base64')}'`] },
-    readFiles: async () => {
-      const modules = await browserModules(directories(dirname(file)));
-      return [
-        { path: '', type: 'text/html', body: html },
-        { path: 'style.css', type: 'text/css', body: read('style.css') },
-        { path: 'icon.svg', type: 'image/svg+xml', body: read('icon.svg') },
-        ...[...modules].map(([path, body]) => ({ path, type: 'text/javascript', body })),
+    readFiles: () => {
+      const files = [
+        file('page/page.js', 'text/javascript'),
+        file('page/style.css', 'text/css'),
+        file('icon.svg', 'image/svg+xml'),
       ];
+      return [{ path: '', type: 'text/html', body: page(entityType, files) }, ...files];
     },
   });
 }
 
-const read = (file: string): string => readFileSync(join(PAGE, file), 'utf8');
+const read = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8');
+const file = (path: string, type: string): PageFile => ({ path, type, body: read(path) });
 
-function fill(
-  html: string,
-  { title, command, streams: { noun }, create }: EntityType,
-  entityTypeModule: string,
-): string {
-  const texts: Record<string, string> = {
-    title,
-    command,
-    noun,
-    ...create,
-    Noun: noun.replace(/^./, (c) => c.toUpperCase()),
-    entityTypeModule,
-    extension: extname(import.meta.filename), // .ts, or .js when compiled
-  };
-  return html.replace(/\{(\w+)\}/g, (_, name) => texts[name] as string);
+/** The HTML: a frame until the script runs, with nothing that could be used before. */
+function page({ title, command, streams, pattern, events, create }: EntityType, files: PageFile[]): string {
+  const data: PageData = { title, command, noun: streams.noun, pattern, events, create };
+  const [script = '', style = '', icon = ''] = files.map(
+    ({ path, body }) => `audit/${path}?${contentHash(body)}`,
+  );
+  const texts: Record<string, string> = { title, data: JSON.stringify(data), script, style, icon };
+  return read('page.html').replace(/\{(\w+)\}/g, (_, name) => toText(texts[name] as string));
 }
 
-/** The directories of modules, by their path below /audit, which the import map of the page also has. */
-function directories(ofEntityType: string): Record<string, string> {
-  const { resolve } = createRequire(import.meta.url);
-  const tlog = dirname(resolve('@event-sourced/tlog'));
-  return {
-    app: ofEntityType,
-    canonicalize: dirname(resolve('canonicalize')),
-    digest: dirname(resolve('@event-sourced/transparency-log/digest')),
-    'event-log/erasure': dirname(resolve('@event-sourced/event-log/erasure')),
-    histogram: join(import.meta.dirname, 'histogram'),
-    hashes: dirname(resolve('@noble/hashes/sha2.js')),
-    page: PAGE,
-    tlog,
-    'tlog/crypto': join(tlog, 'crypto'),
-    'tlog/merkle': join(tlog, 'merkle'),
-    'tlog/notes': join(tlog, 'notes'),
-  };
-}
+const toText = (text: string): string =>
+  text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);

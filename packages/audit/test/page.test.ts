@@ -1,12 +1,16 @@
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Entity } from '../src/entityType.ts';
+import type { Api } from '../page/api.ts';
+import { type CheckState, NOT_CHECKED, type Result } from '../page/check/checkState.ts';
+import { overall } from '../page/check/overall.ts';
+import { Entities } from '../page/entities.ts';
+import { Silence } from '../page/silence.ts';
+import { type Change, statesAt } from '../page/states.ts';
+import { indentedJson, visible } from '../page/text.ts';
+import { ticks } from '../page/ticks.ts';
+import { EventCounts } from '../page/timeline/eventCounts.ts';
+import { Zone } from '../page/zone.ts';
 import { Bars, lengthName } from '../src/histogram/bars.ts';
-import { Silence } from '../src/page/silence.ts';
-import { type Change, statesAt } from '../src/page/states.ts';
-import { indentedJson, visible } from '../src/page/text.ts';
-import { ticks } from '../src/page/ticks.ts';
-import { Zone } from '../src/page/zone.ts';
 
 test.each([
   ['Fern 🌱 é يسرى', 'Fern 🌱 é يسرى'],
@@ -29,10 +33,17 @@ test('the JSON of an event is indented, with all digits and without invisible ch
   expect(JSON.parse(shown)).toEqual(JSON.parse(json));
 });
 
-const evolve = (entity: Entity | undefined, { type, data }: { type: string; data: unknown }) =>
-  type === 'Removed' ? undefined : { ...entity, ...(data as Entity) };
+const entities = new Entities({
+  ...{ title: 'Books', command: 'bin/books', noun: 'book', create: { path: 'books', body: '{}' } },
+  pattern: '^book-(?<user>[^/]+)/(?<id>\\d+)$',
+  events: {
+    Created: { effect: 'create', fields: ['name', 'tag'] },
+    Renamed: { effect: 'change', fields: ['name'] },
+    Removed: { effect: 'remove' },
+  },
+});
 const change = (time: number, id: string, type: string, data = {}): Change => {
-  return { time, id, type, data, revision: 0n };
+  return { time, id, type, data, revision: type === 'Created' ? 0n : 1n };
 };
 const changes = [
   change(1, 'a', 'Created', { name: 'Fern', tag: 'indoor' }),
@@ -52,7 +63,7 @@ test.each([
   [3, [bracken, oak]],
   [4, [bracken]],
 ])('entities at the point in time %d are what their events up to then make', (time, states) => {
-  expect(statesAt(changes, time, evolve)).toEqual(states);
+  expect(statesAt(changes, time, entities)).toEqual(states);
 });
 
 test('bars count every time once, in at most 60 ranges of equal length, however they are added', () => {
@@ -109,6 +120,57 @@ test.each([
   const shown = ticks(start, end, new Zone());
   expect(shown.map(({ label }) => label)).toEqual(labels);
   for (const { time } of shown) expect(time >= start && time <= end).toBe(true);
+});
+
+test('ticks of weeks are Mondays, as the bars of weeks begin', () => {
+  const shown = ticks(Date.parse('2026-09-01T00:00Z'), Date.parse('2026-10-15T00:00Z'), new Zone());
+  expect(shown.length).toBeGreaterThan(5);
+  for (const { time } of shown) expect(new Date(time).toUTCString()).toMatch(/^Mon, .* 00:00:00 GMT$/);
+});
+
+test('the axis of a filter has the asked range, by default until now', async () => {
+  vi.useFakeTimers({ now: Date.parse('2026-03-09T00:00Z') });
+  onTestFinished(() => void vi.useRealTimers());
+  const time = Date.parse('2026-03-03T00:00Z');
+  const bars = { barLength: 1, bars: [[time, 2]], first: time, last: time };
+  const api = { get: async () => Response.json({ ...bars, events: 2, end: '2' }) } as unknown as Api;
+  const axis = async (query: string, isFiltered = true): Promise<string[]> => {
+    const counts = new EventCounts(new URLSearchParams(query), isFiltered);
+    await counts.read(api, new AbortController().signal);
+    const { first = 0, last = 0 } = counts.shown?.bars ?? {};
+    return [first, last].map((end) => new Date(end).toISOString().slice(0, 10));
+  };
+  expect(await axis('since=2026-03-01T00:00:00Z&until=2026-03-05T00:00:00Z')).toEqual([
+    '2026-03-01',
+    '2026-03-05',
+  ]);
+  expect(await axis('user=bob')).toEqual(['2026-03-03', '2026-03-09']);
+  expect(await axis('', false)).toEqual(['2026-03-03', '2026-03-03']);
+});
+
+const GOOD: Result = { verdict: 'good', text: 'yes' };
+const BAD: Result = { verdict: 'bad', text: 'An event differs.', topic: 'tiles' };
+const UNKNOWN: Result = { verdict: 'unknown', text: 'This could not be asked.' };
+const compared = { size: 3, root: '', erased: 1, records: 1 };
+
+test.each<[string, CheckState['results'], string]>([
+  ['nothing', {}, 'Nothing is checked yet.'],
+  ['an unanswered key', { key: UNKNOWN }, 'unknown: Not checked: This could not be asked.'],
+  [
+    'an unanswered key beside a good log',
+    { key: UNKNOWN, checkpoint: GOOD, whole: GOOD },
+    'good: The log is what it signs: all 3 events have the signed root. Of these, 1 event is erased, on record (1 record).',
+  ],
+  [
+    'an unknown file beside a good log',
+    { checkpoint: GOOD, whole: GOOD, evidence: UNKNOWN },
+    'good: The log is what it signs: all 3 events have the signed root. Of these, 1 event is erased, on record (1 record).',
+  ],
+  ['a stopped check', { checkpoint: GOOD, whole: UNKNOWN }, 'unknown: Not checked: This could not be asked.'],
+  ['a contradiction', { key: UNKNOWN, whole: BAD }, 'bad: The check failed: An event differs.'],
+])('cards with %s together say what is known', (_, results, expected) => {
+  const { verdict, text } = overall({ ...NOT_CHECKED, results, compared });
+  expect(verdict ? `${verdict}: ${text}` : text).toBe(expected);
 });
 
 test('a connection counts as silent when nothing arrives for more than two heartbeats', () => {
@@ -204,7 +266,5 @@ test.each([
 function localZone(timeZone: string): Zone {
   vi.stubEnv('TZ', timeZone);
   onTestFinished(() => void vi.unstubAllEnvs());
-  const zone = new Zone();
-  zone.isLocal = true;
-  return zone;
+  return new Zone(true);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type ComparedLog, type Contradiction, readLog } from '../src/page/readLog.ts';
+import { type ComparedLog, type Contradiction, readLog } from '../page/readLog.ts';
 import { FakeLog } from './fakeLog.ts';
 
 /** What the page finds in a log, from its checkpoint of this size. */

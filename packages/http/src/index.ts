@@ -6,7 +6,7 @@ export { healthRoutes } from './health.ts';
 export { InFlight } from './inFlight.ts';
 export { serveMetrics } from './metricsServer.ts';
 export { type ApiDescription, serveOpenapi } from './openapi.ts';
-export { servePage } from './pages.ts';
+export { contentHash, type PageFile, servePage } from './pages.ts';
 export { limitRate } from './rateLimit.ts';
 export { type HttpOptions, http, httpServer } from './server.ts';
 export { activeTraceparent } from './traceparent.ts';

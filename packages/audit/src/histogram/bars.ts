@@ -15,7 +15,8 @@ export const BAR_LENGTHS_MS = [
   ...[1, 4, 52, 520, 5_200, 52_000].map((weeks) => weeks * WEEK_MS),
 ];
 const MAX_BARS = 60;
-const A_MONDAY = Date.UTC(1970, 0, 5);
+/** Weeks begin on Mondays. */
+export const A_MONDAY = Date.UTC(1970, 0, 5);
 const UNITS = {
   week: WEEK_MS,
   day: DAY_MS,

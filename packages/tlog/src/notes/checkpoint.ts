@@ -17,7 +17,10 @@ export const keyOrigin = ({ name, origin = name }: VerifierKey): string => origi
 export async function openCheckpoint(note: string, key: VerifierKey): Promise<Checkpoint> {
   const checkpoint = parseCheckpoint(note, await openNote(note, key));
   if (checkpoint.origin !== keyOrigin(key))
-    throw new NotVerified(`the checkpoint belongs to the log ${checkpoint.origin}, not to ${keyOrigin(key)}`);
+    throw new NotVerified(
+      `the checkpoint belongs to the log ${checkpoint.origin}, not to ${keyOrigin(key)}`,
+      'unsigned',
+    );
   return checkpoint;
 }
 

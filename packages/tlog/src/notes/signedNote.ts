@@ -71,10 +71,10 @@ function encodedKey(type: KeyType, publicKey: Uint8Array): Uint8Array {
 export async function openNote(note: string, key: VerifierKey): Promise<string> {
   const { text, signatures } = splitNote(note);
   const own = signaturesBy(signatures, key);
-  if (own.length === 0) throw new NotVerified(`there is no signature of ${key.name}+${key.id}`);
+  if (own.length === 0) throw new NotVerified(`there is no signature of ${key.name}+${key.id}`, 'unsigned');
   for (const { signature } of own)
     if (!(await isSignature(signature, text, key)))
-      throw new NotVerified(`the signature of ${key.name} is invalid`);
+      throw new NotVerified(`the signature of ${key.name} is invalid`, 'contradiction');
   return text;
 }
 

@@ -1,0 +1,95 @@
+import { readUnverifiedCheckpoint } from '@event-sourced/tlog';
+
+/** The service refused a request; the message comes from the service. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly status: number;
+  /** The error code of the API, such as 40401; undefined if the response is not from the service. */
+  readonly code: number | undefined;
+  constructor(status: number, message: string, code?: number) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+type Options = { headers?: Record<string, string>; signal?: AbortSignal };
+
+type Handlers = {
+  /** The token is no longer valid. */
+  onUnauthorized: (message: string) => void;
+  /** A request did not reach the service. */
+  onUnreachable: () => void;
+};
+
+/** The HTTP API with the auditor's token, which is stored only here. */
+export class Api {
+  readonly #token: string;
+  readonly #handlers: Handlers;
+
+  constructor(token: string, handlers: Handlers) {
+    this.#token = token;
+    this.#handlers = handlers;
+  }
+
+  /** GETs a path; waits for the rate limit. @throws ApiError; TypeError if the service is unavailable */
+  async get(path: string, options: Options = {}): Promise<Response> {
+    const response = await this.#fetch(path, options);
+    if (response.ok) return response;
+    if (response.status === 429) {
+      await pause(1_000 * Number(response.headers.get('retry-after') ?? 1), options.signal);
+      options.signal?.throwIfAborted();
+      return this.get(path, options);
+    }
+    const { error, message = `The service answers ${response.status}` } = await response
+      .json()
+      .catch(() => ({}));
+    if (response.status === 401) this.#handlers.onUnauthorized(message);
+    throw new ApiError(response.status, message, error);
+  }
+
+  async getBytes(path: string, options?: Options): Promise<Uint8Array> {
+    return (await this.get(path, options)).bytes();
+  }
+
+  async getText(path: string, options?: Options): Promise<string> {
+    return (await this.get(path, options)).text();
+  }
+
+  async #fetch(path: string, options: Options): Promise<Response> {
+    try {
+      return await fetch(path, {
+        ...options,
+        headers: { ...options.headers, authorization: `Bearer ${this.#token}` },
+        redirect: 'error',
+        cache: 'no-store', // the check must detect changed tiles
+      });
+    } catch (error) {
+      if (error instanceof TypeError) this.#handlers.onUnreachable();
+      throw error;
+    }
+  }
+}
+
+/** The size of the log in its latest checkpoint, or else in the cosigned one; undefined if there is none. */
+export async function readLogSize(api: Api, signal: AbortSignal): Promise<number | undefined> {
+  const read = async (path: string): Promise<number> =>
+    readUnverifiedCheckpoint(await api.getText(path, { signal })).size;
+  return read('checkpoint?latest')
+    .catch(({ status }) => (status === 503 ? read('checkpoint') : undefined))
+    .catch(() => undefined);
+}
+
+/** An error as a sentence. */
+export function errorMessage(error: unknown): string {
+  const isUnreachable = error instanceof TypeError;
+  const text = isUnreachable ? 'the service cannot be reached' : String((error as Error).message ?? error);
+  return text.replace(/^\p{Ll}/u, (letter) => letter.toUpperCase()).replace(/(?<![.!?])$/, '.');
+}
+
+export function pause(ms: number, signal?: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+    signal?.addEventListener('abort', resolve);
+  });
+}

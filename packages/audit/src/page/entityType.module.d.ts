@@ -1,3 +1,0 @@
-declare module 'audit:entityType' {
-  export const entityType: import('../entityType.ts').EntityType;
-}
