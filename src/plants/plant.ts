@@ -1,6 +1,6 @@
 import type { PlantEvent } from './events.ts';
 
-// The fold of a plant's stream. It also runs in browsers, on the audit page: import neither Node modules nor typebox.
+// The fold of a plant's stream.
 
 export type Plant = { user: string; id: string; name: string; tag?: string | undefined };
 

@@ -1,7 +1,7 @@
 import type { StreamNames } from '@event-sourced/event-log/replay';
 import { isUser, USER_RULE } from './user.ts';
 
-// The names of plant streams. This module also runs in browsers.
+// The names of plant streams.
 
 /** The prefix of plant streams; in EventStoreDB's terms, their category is `plant`. */
 export const PLANT_STREAM_PREFIX = 'plant-';

@@ -1,14 +1,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BuildOptions, build, context } from 'esbuild';
+import { type BuildOptions, build } from 'esbuild';
 
 // Bundles the page into one script and one style sheet, which are committed: the service needs no build.
-// `node packages/audit/page/build.ts` writes them; with --watch, again after each change.
+// `npm run bundle` writes them; `npm run dev` does it after each change.
 
 const HERE = import.meta.dirname;
 export const BUNDLE_DIR = join(HERE, '../src/page');
 
-const OPTIONS = {
+export const BUNDLE_OPTIONS = {
   absWorkingDir: HERE,
   entryPoints: { page: 'main.tsx', style: 'style/style.css' },
   outdir: BUNDLE_DIR,
@@ -26,12 +26,11 @@ const OPTIONS = {
 
 /** The files of the bundle, by name. */
 export async function bundlePage(): Promise<Map<string, string>> {
-  const { outputFiles } = await build(OPTIONS);
+  const { outputFiles } = await build(BUNDLE_OPTIONS);
   return new Map(outputFiles.map(({ path, text }) => [path.slice(BUNDLE_DIR.length + 1), text]));
 }
 
 if (import.meta.main) {
   mkdirSync(BUNDLE_DIR, { recursive: true });
-  if (process.argv.includes('--watch')) await (await context({ ...OPTIONS, write: true })).watch();
-  else for (const [name, text] of await bundlePage()) writeFileSync(join(BUNDLE_DIR, name), text);
+  for (const [name, text] of await bundlePage()) writeFileSync(join(BUNDLE_DIR, name), text);
 }
