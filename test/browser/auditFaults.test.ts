@@ -153,7 +153,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.focus('.bars');
     await page.keyboard.press('Home');
     await becomes(page, '.selected', [expect.stringMatching(/^2 events from 2026-03-01 00:00/)]);
-    await page.touchscreen.tap(...(await placeOf(page, '.bars > :nth-child(2)')));
+    await page.touchscreen.tap(...(await placeOf(page, '.bars > :nth-child(3)')));
     await becomes(page, '.selected', [expect.stringMatching(/^1 event from 2026-03-01 00:01/)]);
     expect(page.url()).not.toContain('since');
   });
@@ -274,6 +274,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       all.filter((card) => card.checkVisibility()).map(({ id }) => id),
     );
     expect(cards).toEqual(['checkpoint']);
+    expect(await page.$eval('.printed', (one) => one.checkVisibility())).toBe(true);
     expect((await texts(page, '.printed'))[0]).toMatch(/ Asia\/Colombo \(UTC\+05:30\) from /);
   });
 

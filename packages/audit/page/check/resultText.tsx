@@ -1,4 +1,4 @@
-import type { Receipt } from '@event-sourced/transparency-log/digest';
+import { cloudEventText, type Receipt } from '@event-sourced/transparency-log/digest';
 import type { JSX } from 'preact';
 import { useShown } from '../app.ts';
 import {
@@ -65,11 +65,13 @@ function Line({ line, index = -1 }: { line: string; index?: number | undefined }
   );
 }
 
+/** A line as the text that its entry covers, which a receipt has, too. */
 function readable(line: string): string {
   try {
-    return indentedJson(line);
+    const event = JSON.parse(line);
+    return indentedJson('specversion' in event ? cloudEventText(event) : line);
   } catch {
-    return visible(beginning(line, MAX_TEXT_CHARACTERS)); // it is not JSON
+    return visible(beginning(line, MAX_TEXT_CHARACTERS)); // it is no event
   }
 }
 

@@ -1,21 +1,19 @@
-import type { Api } from '../api.ts';
-import { readLogSize } from '../api.ts';
-import { saveFile } from '../dom.ts';
+import { type Api, readLogSize } from '../api.ts';
 import type { Entities } from '../entities.ts';
 import { type EventPage, readPage, type ShownEvent } from '../events.ts';
 import { LiveEvents } from '../liveEvents.ts';
 import { toProblem } from '../problem.ts';
 import { filtersOf, queryOf } from '../route.ts';
-import type { Connection, State } from '../state.ts';
+import type { State } from '../state.ts';
 import type { Store } from '../store.ts';
 import { EventCounts } from './eventCounts.ts';
+import { withSuggestions } from './suggestions.ts';
 import { NO_EVENTS, type TimelineState } from './timelineState.ts';
 
 /** The number of events of a page in the document; live events can double it. */
 const PAGE_SIZE = 200;
 /** A named event is looked for in this number of pages. */
 const MAX_SEARCHED_PAGES = 60;
-const MAX_SUGGESTIONS = 200;
 const REFRESH_INTERVAL_MS = 100;
 /** A second later, the service has a checkpoint with all events. */
 const SIZE_DELAY_MS = 1_500;
@@ -49,14 +47,12 @@ export class TimelineLoader {
     this.#context.store.set({ timeline: { ...this.#state, ...parts } });
   }
 
-  #setConnection(connection: Connection): void {
-    this.#context.store.set({ connection });
-  }
-
   /** Shows the newest events that match the filters, and follows the log. */
   async show(): Promise<void> {
     const { api, store } = this.#context;
-    const { signal } = this.#restart();
+    this.#loading.abort();
+    this.#loading = new AbortController();
+    const { signal } = this.#loading;
     const { problem: _, ...shown } = this.#state;
     store.set({ timeline: { ...shown, status: 'loading' }, connection: { state: 'connecting' } });
     try {
@@ -80,12 +76,12 @@ export class TimelineLoader {
         after: page.end > 0n ? `${page.end}` : undefined,
         signal,
         onEvent: (event) => this.#add({ ...event, isNew: true }),
-        onState: (connection) => this.#setConnection(connection),
+        onState: (connection) => store.set({ connection }),
       });
     } catch (error) {
       if (signal.aborted) return;
       this.#set({ status: 'failed', problem: toProblem(error) });
-      this.#setConnection({ state: 'off' });
+      store.set({ connection: { state: 'off' } });
     }
   }
 
@@ -191,46 +187,14 @@ export class TimelineLoader {
 
   /** Suggests the users and types of events for the filters. */
   #suggest(events: readonly ShownEvent[]): void {
-    const { users, types } = this.#state;
-    const found = events.flatMap(({ subject }) => this.#context.entities.parse(subject)?.user ?? []);
-    const join = (known: ReadonlySet<string>, more: readonly string[]): ReadonlySet<string> =>
-      known.size < MAX_SUGGESTIONS ? new Set([...known, ...more].slice(0, 2 * MAX_SUGGESTIONS)) : known;
-    this.#set({
-      users: join(users, found),
-      types: join(
-        types,
-        events.map(({ type }) => type),
-      ),
-    });
+    this.#set(withSuggestions(this.#state, events, this.#context.entities));
   }
 
-  /** Saves all matching events as a file. */
-  async save(): Promise<void> {
-    if (this.#state.isSaving) return;
-    const { route, zone } = this.#context.store.state;
-    this.#set({ isSaving: true });
-    try {
-      const response = await this.#context.api.get(`events?${queryOf(route, zone)}`);
-      saveFile('events.ndjson', await response.blob());
-    } catch (error) {
-      this.#set({ problem: toProblem(error) });
-    } finally {
-      this.#set({ isSaving: false });
-    }
-  }
-
-  /** A request did not reach the service. */
   interrupt(): void {
     this.#live.interrupt();
   }
 
   close(): void {
     this.#loading.abort();
-  }
-
-  #restart(): AbortController {
-    this.#loading.abort();
-    this.#loading = new AbortController();
-    return this.#loading;
   }
 }

@@ -8,6 +8,7 @@ import { counted } from '../text.ts';
 import { Chart } from './chart.tsx';
 import { Chips } from './chips.tsx';
 import { countText } from './countText.ts';
+import { Download } from './download.tsx';
 import { EventTable } from './eventTable.tsx';
 
 /** The events of the log: filters, a chart, and rows, newest first. */
@@ -108,7 +109,7 @@ function ClearFilters(): JSX.Element {
 /** The pager, above the rows with their number, and below. */
 function Toolbar({ text }: { text?: string }): JSX.Element {
   const { state, app } = useShown();
-  const { page, hasOlder, unseen, isSaving } = state.timeline;
+  const { page, hasOlder, unseen } = state.timeline;
   const turn = (to: number): void => void app.readers().timeline.turnTo(to);
   const isAbove = text !== undefined;
   return (
@@ -121,9 +122,7 @@ function Toolbar({ text }: { text?: string }): JSX.Element {
           </span>
         </p>
       )}
-      <Button class="download" aria-disabled={isSaving} onClick={() => app.readers().timeline.save()}>
-        {isSaving ? 'Downloading…' : 'Download NDJSON'}
-      </Button>
+      <Download />
       <span class="actions">
         {isAbove && page > 0 && (
           <Button class="newest" onClick={() => turn(0)}>

@@ -17,7 +17,6 @@ export type TimelineState = {
   page: number;
   hasOlder: boolean;
   isTurning: boolean;
-  isSaving: boolean;
   /** The number of events that arrived while an older page is shown. */
   unseen: number;
   counts?: Counts;
@@ -35,7 +34,6 @@ export const NO_EVENTS: TimelineState = {
   page: 0,
   hasOlder: false,
   isTurning: false,
-  isSaving: false,
   isCounting: true,
   unseen: 0,
   users: new Set(),
