@@ -103,7 +103,7 @@ test('only signing, witnesses and one module for Node make tlog depend on Node',
 });
 
 test('the page has no code of Node, and of its package only the types and the bars of histograms', () => {
-  const page = SOURCES.filter((file) => roomOf(file) === 'audit/page' && !file.endsWith('/build.ts'));
+  const page = SOURCES.filter((file) => roomOf(file) === 'audit/page' && !/\/(build|dev)\.ts$/.test(file));
   expect(page.filter((file) => /'node:|\bprocess\.|\bBuffer\b/.test(read(file)))).toEqual([]);
   const shared = new Set(page.flatMap(importsOf).filter((to) => to.startsWith('packages/audit/src/')));
   expect([...shared].toSorted()).toEqual([

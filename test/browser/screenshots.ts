@@ -90,14 +90,12 @@ for (const { name, width, height, scheme } of SIZES) {
   await page.locator('#point-in-time [name="user"]').fill('alice');
   await page.locator('#point-in-time button.primary').click();
   await page.waitForSelector('.entities .name');
-  await page.focus('#point-in-time input[type="range"]');
-  for (let i = 0; i < 20; i++) await page.keyboard.press('ArrowLeft');
+  for (let i = 0; i < 20; i++) await page.locator('[aria-label="Previous event"]').click();
   await shoot(page, `audit-point-in-time-${name}`);
 
   await page.locator('nav a[href="#check"]').click();
-  await page.locator('#check [name="key"]').fill(key);
+  await page.locator('.key-field').fill(key);
   await page.locator('#check button.primary').click();
-  await page.waitForSelector('.read:enabled');
   await page.locator('.read').click();
   await page.waitForSelector('#whole .good');
   await shoot(page, `audit-check-${name}`);

@@ -32,7 +32,10 @@ test('a checkpoint of the Go checksum database can be read; its key is not named
     root: Buffer.from('vt5T6GaLCXvyHFl9VUvvItR43XZxfLgftEcTyO3eJCQ=', 'base64').toString('hex'),
   });
   await expect(openCheckpoint(SUMDB.checkpoint, parseVerifierKey(SUMDB.vkey))).rejects.toThrow(
-    new NotVerified('the checkpoint belongs to the log go.sum database tree, not to sum.golang.org'),
+    new NotVerified(
+      'the checkpoint belongs to the log go.sum database tree, not to sum.golang.org',
+      'unsigned',
+    ),
   );
 });
 

@@ -64,7 +64,7 @@ describe('the signatures of a note', () => {
     const note = `${signNote(TEXT, LOG)}${PETER.line}${sameName}${sameId}`;
     expect(await openNote(note, logKey)).toBe(TEXT);
     await expect(openNote(`${TEXT}\n${sameName}${sameId}`, logKey)).rejects.toThrow(
-      new NotVerified(`there is no signature of ${LOG.name}+${logKey.id}`),
+      new NotVerified(`there is no signature of ${LOG.name}+${logKey.id}`, 'unsigned'),
     );
   });
 
@@ -78,7 +78,7 @@ describe('the signatures of a note', () => {
     ] as const)
       expect(await openNote(text, key)).toBe(TEXT);
     await expect(openNote(damaged, enoch)).rejects.toThrow(
-      new NotVerified('the signature of EnochRoot is invalid'),
+      new NotVerified('the signature of EnochRoot is invalid', 'contradiction'),
     );
   });
 
