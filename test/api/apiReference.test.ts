@@ -101,7 +101,7 @@ test.each(['/docs', '/docs/style.css', '/openapi.json'])('%s is the same in each
   expect(await get('identity')).toEqual([null, 'Accept-Encoding', text]);
 });
 
-test.each(['/docs', '/docs/style.css', '/audit', '/audit/style.css'])(
+test.each(['/docs', '/docs/style.css', '/audit', '/audit/page/style.css'])(
   'without pages, %s is 404 also to a browser',
   async (path) => {
     await refusedWith(40401, await fetch(`${await serve(false)}${path}`, { headers: { accept: BROWSER } }));

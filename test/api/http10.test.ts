@@ -42,7 +42,7 @@ test.each([
   ['a receipt', '/proofs/plants?id=1', 'alice'],
   ['the API document', '/openapi.json', 'alice'],
   ['a page for browsers', '/docs', 'alice'],
-  ['a module of a page', '/audit/page/main.ts', 'alice'],
+  ['the script of a page', '/audit/page/page.js', 'alice'],
 ])('to a request of HTTP/1.0, %s is sent with its length', async (_, path, user) => {
   const response = await get(path, user);
   const { byteLength } = await response.arrayBuffer();

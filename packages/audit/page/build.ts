@@ -1,5 +1,5 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { type BuildOptions, build } from 'esbuild';
 
 // Bundles the page into one script and one style sheet, which are committed: the service needs no build.
@@ -24,10 +24,18 @@ export const BUNDLE_OPTIONS = {
   write: false,
 } satisfies BuildOptions;
 
-/** The files of the bundle, by name. */
+/** Packages of others that the script has a copy of. */
+export const BUNDLED = ['preact', '@noble/hashes', 'canonicalize'];
+
+/** The files of the bundle, by name: a script, a style sheet, and licences, which are not served. */
 export async function bundlePage(): Promise<Map<string, string>> {
   const { outputFiles } = await build(BUNDLE_OPTIONS);
-  return new Map(outputFiles.map(({ path, text }) => [path.slice(BUNDLE_DIR.length + 1), text]));
+  const files = outputFiles.map(({ path, text }): [string, string] => [basename(path), text]);
+  const modules = join(HERE, '../../../node_modules');
+  const licences = BUNDLED.map(
+    (name) => `${name}\n\n${readFileSync(join(modules, name, 'LICENSE'), 'utf8')}`,
+  );
+  return new Map([...files, ['LICENSES.txt', licences.join('\n')]]);
 }
 
 if (import.meta.main) {

@@ -1,6 +1,6 @@
 import type { Effect, Entity, PageData } from '../src/entityType.ts';
 
-export type EventOfEntity = { type: string; revision: bigint; data: unknown };
+type EventOfEntity = { type: string; revision: bigint; data: unknown };
 
 /** The entity type of the log, and what its events do. */
 export class Entities {

@@ -4,7 +4,7 @@ import type { Card, CheckState, Result, Topic, Verdict } from './checkState.ts';
 export const MARKS: Record<Verdict, string> = { good: '✓', bad: '✗', unknown: '?' };
 
 /** What all cards say together; no verdict before anything is checked. */
-export type Overall = { verdict?: Verdict; text: string; topic?: Topic | undefined };
+type Overall = { verdict?: Verdict; text: string; topic?: Topic | undefined };
 
 export function overall({ results, compared, checkpoint, reading }: CheckState): Overall {
   const cards = ['key', 'checkpoint', 'whole', 'evidence'] satisfies Card[];
