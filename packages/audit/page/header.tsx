@@ -54,7 +54,7 @@ export function Header(): JSX.Element {
   );
 }
 
-const NAMES = { off: '', connecting: 'Connecting', live: 'Live', lost: 'Reconnecting' };
+const NAMES = { off: 'Not live', connecting: 'Connecting', live: 'Live', lost: 'Reconnecting' };
 
 /** Whether new events arrive. */
 function ConnectionState(): JSX.Element {
