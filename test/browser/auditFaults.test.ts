@@ -237,8 +237,8 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
 
   test('shows an altered event beside what a receipt says that it was', async () => {
     const { page } = await auditPage(shared);
-    await intercept(page, /^\/events$/, async (request) => {
-      const body = (await get('/events')).replace('"name":"Fern"', '"name":"Elm"');
+    await intercept(page, /^\/events\?end=true$/, async (request) => {
+      const body = (await get('/events?end=true')).replace('"name":"Fern"', '"name":"Elm"');
       await request.respond({ body });
     });
     const file = join(tempDir(), 'fern.tlog-proof');

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { errorMessage } from '../api.ts';
 import { useShown } from '../app.ts';
 import { saveFile } from '../dom.ts';
+import { replayFile } from '../events.ts';
 import { Button } from '../parts.tsx';
 import { queryOf } from '../route.ts';
 
@@ -16,8 +17,8 @@ export function Download(): JSX.Element {
     setBusy(true);
     say('');
     try {
-      const response = await app.readers().api.get(`events?${queryOf(state.route, state.zone)}`);
-      saveFile('events.ndjson', await response.blob());
+      const query = queryOf(state.route, state.zone);
+      saveFile('events.ndjson', await replayFile(app.readers().api, query));
     } catch (error) {
       say(errorMessage(error));
     } finally {
