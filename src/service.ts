@@ -74,6 +74,8 @@ export async function startService(
   // EventStoreDB may be unavailable.
   const position = config.eventStoreDb ? undefined : await store.lastPosition();
   const isNew = position === START;
+  const context = { logger, resources, walThread, trackProgress };
+  const { views, tree, awaited, all } = followViews(store, config, context);
   logger.info(
     {
       version: VERSION,
@@ -89,9 +91,6 @@ export async function startService(
   );
   if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
-
-  const context = { logger, resources, walThread, trackProgress };
-  const { views, tree, awaited, all } = followViews(store, config, context);
 
   const observer = metrics && auditMetrics(metrics, tree);
   let transparency: Transparency | undefined;

@@ -80,7 +80,8 @@ const spanOf = ({ from, to }: Call) => ({ from, to });
 
 function effectsOf({ name, args, result }: Call, root: string): Effect[] {
   if (/^writev?$/.test(name) && args.includes('HTTP/1.1 200 OK')) return acknowledgements(args);
-  const paths = [...args.matchAll(/[<"](\/[^>"]*)[>"]/g)].map(([, path]) => path as string);
+  const named = name.includes('write') ? /^\d+<(\/[^>]*)>/g : /[<"](\/[^>"]*)[>"]/g; // what is written may look like a path
+  const paths = [...args.matchAll(named)].map(([, path]) => path as string);
   const [path = '', target = ''] = paths.filter((path) => path === root || path.startsWith(`${root}/`));
   if (path === '' || args.includes('(deleted)')) return [];
   const [, tail = ''] = /, (-?\d+)$/.exec(args) ?? [];
