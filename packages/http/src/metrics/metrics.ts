@@ -33,6 +33,9 @@ export class Metrics {
     // Gauges with the suffix of a counter: each is the sum of the gauge without the suffix.
     for (const kind of ['handles', 'requests', 'resources'])
       this.#registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+    // Names with a type: promtool refuses them.
+    for (const type of ['histogram', 'summary'])
+      this.#registry.removeSingleMetric(`nodejs_eventloop_utilization_${type}`);
     this.#requests = this.histogram(
       'http_request_duration_seconds',
       'Duration of requests, until the response is sent or the client has disconnected.',
