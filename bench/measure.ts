@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
+import { freePort } from '../packages/node/src/testing/index.ts';
 import type { Latencies } from './latency.ts';
 import type { RequestContext } from './request.ts';
 
@@ -163,9 +163,3 @@ const sum = <T>(values: readonly T[], of: (value: T) => number): number =>
   values.reduce((total, value) => total + of(value), 0);
 
 const readIfExists = (file: string): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
-
-export async function freePort(): Promise<number> {
-  await using server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as { port: number }).port;
-}

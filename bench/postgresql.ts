@@ -4,7 +4,7 @@ import { chownSync, globSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePort } from './measure.ts';
+import { freePort } from '../packages/node/src/testing/index.ts';
 
 /** The programs of Debian's newest PostgreSQL; undefined if none is installed. */
 export const POSTGRESQL = globSync('/usr/lib/postgresql/*/bin/postgres')

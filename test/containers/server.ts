@@ -1,6 +1,4 @@
-import { randomInt } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { freePort } from '@event-sourced/node/testing';
 import type { TestProject } from 'vitest/node';
 import { obstacle } from './obstacle.ts';
 
@@ -45,26 +43,15 @@ export default async function setup(project: TestProject): Promise<(() => Promis
 
 async function start() {
   const { GenericContainer, Wait } = await import('testcontainers');
-  return new GenericContainer(image)
-    .withEnvironment(environment())
-    .withExposedPorts({ container: PORT, host: await freePort() })
-    .withWaitStrategy(Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204))
-    .withStartupTimeout(START_TIMEOUT_MS)
-    .start();
-}
-
-/** A port chosen by Docker would change on a restart, and an outgoing connection might use it. */
-async function freePort(): Promise<number> {
-  const port = randomInt(20_000, 30_000);
-  const probe = createServer().listen(port);
-  try {
-    await once(probe, 'listening');
-    return port;
-  } catch {
-    return freePort();
-  } finally {
-    probe.close();
-  }
+  return (
+    new GenericContainer(image)
+      .withEnvironment(environment())
+      // A port chosen by Docker would change on a restart.
+      .withExposedPorts({ container: PORT, host: await freePort() })
+      .withWaitStrategy(Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204))
+      .withStartupTimeout(START_TIMEOUT_MS)
+      .start()
+  );
 }
 
 /** For EventStoreDB and for KurrentDB, which have different prefixes. */

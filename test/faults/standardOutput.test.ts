@@ -1,8 +1,8 @@
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import type { Readable } from 'node:stream';
+import { freePort } from '@event-sourced/node/testing';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { canMount, smallDisk } from '../support/disk.ts';
@@ -16,15 +16,9 @@ const LONG_PATH = `/${'x'.repeat(255)}`;
 /** Throws an uncaught exception on SIGUSR2. */
 const THROW = encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("thrown")})');
 
-async function freePort(): Promise<string> {
-  await using server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return String((server.address() as { port: number }).port);
-}
-
 /** The service, live, with this standard output. */
 async function serve(stdout: 'pipe' | number, command = [NODE, MAIN]) {
-  const PORT = await freePort();
+  const PORT = String(await freePort());
   const [file = '', ...args] = command;
   const options: SpawnOptions = {
     cwd: ROOT,

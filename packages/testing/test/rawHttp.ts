@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { listenOn } from '@event-sourced/node/testing';
 import { onTestFinished } from 'vitest';
 
 /** The time without data after which `idle` is called, in milliseconds. */
@@ -9,9 +10,9 @@ type Idle = () => Promise<unknown>;
 
 /** An HTTP server on the loopback interface, closed at the end of the test. */
 export async function listen(handler: RequestListener, port = 0) {
-  const server = createServer(handler).listen(port, '127.0.0.1');
+  const server = createServer(handler);
   server.maxRequestsPerSocket = 1; // so that no client reuses a connection to a closed server
-  await once(server, 'listening');
+  const listening = await listenOn(server, port);
   const close = async (): Promise<void> => {
     if (!server.listening) return;
     server.close();
@@ -19,7 +20,7 @@ export async function listen(handler: RequestListener, port = 0) {
     await once(server, 'close');
   };
   onTestFinished(close);
-  return { port: (server.address() as AddressInfo).port, server, close };
+  return { port: listening, server, close };
 }
 
 /** A connection that keeps sending after the server has ended its side. */

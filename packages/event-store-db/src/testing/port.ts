@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
+import { listenOn } from '@event-sourced/node/testing';
 
 /**
  * A TCP port that can freeze like a stopped process, and break its connections like a killed process. A connection that
@@ -20,10 +21,8 @@ export class EventStoreDbPort {
   }
 
   /** Listens on a port, or on a free port if it is 0; returns the port. */
-  async listen(port: number): Promise<number> {
-    this.#server.listen(port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    return (this.#server.address() as { port: number }).port;
+  listen(port: number): Promise<number> {
+    return listenOn(this.#server, port);
   }
 
   /** Rejects new connections and breaks the open ones. */

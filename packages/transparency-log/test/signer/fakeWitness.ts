@@ -1,6 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { listenOn } from '@event-sourced/node/testing';
 import { onTestFinished } from 'vitest';
 import { MerkleTree } from '../../../tlog/src/merkle/merkleTree.ts';
 import { verifyConsistency } from '../../../tlog/src/merkle/proofs.ts';
@@ -60,9 +60,8 @@ export class FakeWitness {
     });
     this.#server = server;
     const port = this.url === '' ? 0 : Number(new URL(this.url).port);
-    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+    this.url = `http://127.0.0.1:${await listenOn(server, port)}`;
     onTestFinished(() => this.stop());
-    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     return this;
   }
 

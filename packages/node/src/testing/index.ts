@@ -1,0 +1,1 @@
+export { freePort, listenOn } from './ownPort.ts';
