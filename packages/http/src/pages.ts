@@ -12,8 +12,6 @@ type Page = {
   path: string;
   /** Called at the first request. */
   readFiles: () => readonly PageFile[] | Promise<readonly PageFile[]>;
-  /** Further sources that the page may load, by directive of its Content-Security-Policy. */
-  sources?: Record<string, readonly string[]>;
 };
 
 /** A file in memory, which all responses share: none of them has a file open. */
@@ -21,6 +19,13 @@ type LoadedFile = { type: string; content: EncodedContent; hash: string };
 
 /** The hash of a file. Browsers keep `PATH?HASH` for ever, and ask for `PATH` again each time. */
 export const contentHash = (body: string | Buffer): string => hash('sha256', body).slice(0, 32);
+
+/** A page only loads from its own origin, has no eval, and cannot be framed. */
+const SECURITY_POLICY = [
+  "default-src 'none'",
+  ...['script-src', 'style-src', 'img-src', 'connect-src'].map((directive) => `${directive} 'self'`),
+  ...['base-uri', 'form-action', 'frame-ancestors'].map((directive) => `${directive} 'none'`),
+].join(';');
 
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 /** The number of bytes sent at a time: small pieces show that a slow client reads, and keep its queue short. */
@@ -31,7 +36,7 @@ function* toPieces(content: Buffer): Generator<Buffer> {
 }
 
 /** Serves a page for browsers, with its Content-Security-Policy. */
-export async function servePage(app: FastifyInstance, { path, readFiles, sources }: Page): Promise<void> {
+export async function servePage(app: FastifyInstance, { path, readFiles }: Page): Promise<void> {
   let files: Promise<ReadonlyMap<string, LoadedFile>> | undefined;
   const load = async () => {
     const loaded = (await readFiles()).map(async ({ path, type, body }): Promise<[string, LoadedFile]> => {
@@ -40,11 +45,10 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
     });
     return new Map(await Promise.all(loaded));
   };
-  const policy = contentSecurityPolicy(sources);
   await app.register(async (page) => {
     page.addHook(
       'onRequest',
-      async (_request, reply) => void reply.header('content-security-policy', policy),
+      async (_request, reply) => void reply.header('content-security-policy', SECURITY_POLICY),
     );
     for (const route of [path, `${path}/*`])
       page.get<{ Params: { '*'?: string } }>(route, { schema: { hide: true } }, async (request, reply) => {
@@ -69,24 +73,4 @@ export async function servePage(app: FastifyInstance, { path, readFiles, sources
         return reply.send(Readable.from(toPieces(content), { highWaterMark: 1 }));
       });
   });
-}
-
-/** A page only loads from its own origin and `sources`, has no eval, and cannot be framed. */
-function contentSecurityPolicy(sources: Page['sources']): string {
-  const none = ["'none'"];
-  const self = ["'self'"];
-  const directives = {
-    'default-src': none,
-    'script-src': self,
-    'style-src': self,
-    'img-src': self,
-    'connect-src': self,
-    'base-uri': none,
-    'form-action': none,
-    'frame-ancestors': none,
-    ...sources,
-  };
-  return Object.entries(directives)
-    .map(([name, values]) => `${name} ${values.join(' ')}`)
-    .join(';');
 }
