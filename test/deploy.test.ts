@@ -84,6 +84,7 @@ type Probe = { httpGet: { path: string; port: string } };
 type Container = {
   name: string;
   image: string;
+  envFrom?: object[];
   env?: { name: string; value?: string }[];
   ports?: { name: string; containerPort: number }[];
   securityContext: object;
@@ -94,17 +95,28 @@ type Container = {
   readinessProbe: Probe;
 };
 
+const objectsOf = (file: string) =>
+  parseAllDocuments(textOf(`deploy/kubernetes/${file}`)).map((document) => document.toJS());
+
 describe.each([
-  ['sqlite', 'StatefulSet', []],
-  ['eventstoredb', 'Deployment', ['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']],
-])('deploy/kubernetes/%s.yaml', (name, _kind, settings) => {
-  const file = `deploy/kubernetes/${name}.yaml`;
-  const documents = parseAllDocuments(textOf(file));
-  const objects = documents.map((document) => document.toJS());
-  const workload = objects[0];
+  ['sqlite', []],
+  ['eventstoredb', ['EVENTSTOREDB_URL', 'KEY_FILE', 'LOG_KEY_FILE']],
+])('deploy/kubernetes/%s', (name, settings) => {
+  const [workload] = objectsOf(`${name}/plant-store.yaml`);
   const pod = workload.spec.template.spec;
   const containers: Container[] = [...(pod.initContainers ?? []), ...pod.containers];
   const service: Container = pod.containers[0];
+
+  test('is a base of all its files', () => {
+    const { resources } = parse(textOf(`deploy/kubernetes/${name}/kustomization.yaml`));
+    const files = globSync('*', { cwd: join(ROOT, 'deploy/kubernetes', name) });
+    expect(['kustomization.yaml', ...resources].sort()).toEqual(files.sort());
+  });
+
+  test('has the image and the settings of the overlay', () => {
+    for (const { image } of containers) expect(image).toBe('plant-store');
+    expect(service.envFrom).toEqual([{ configMapRef: { name: 'plant-store' } }]);
+  });
 
   test('restricts every container as docker-compose.yml does', () => {
     expect(COMPOSE['x-service']).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
@@ -127,7 +139,7 @@ describe.each([
   test('has only valid settings in addition to those of the image', () => {
     const env = service.env ?? [];
     expect(env.map((setting) => setting.name).sort()).toEqual(
-      [...settings, 'EVENT_SOURCE', 'METRICS_HOST', 'METRICS_PORT'].sort(),
+      [...settings, 'METRICS_HOST', 'METRICS_PORT'].sort(),
     );
     for (const setting of env) expect(SETTINGS).toContain(setting.name);
     const given = Object.fromEntries(env.flatMap(({ name, value }) => (value ? [[name, value]] : [])));
@@ -142,11 +154,9 @@ describe.each([
   });
 });
 
-describe('deploy/kubernetes/backup.yaml', () => {
-  const objects = (name: string) =>
-    parseAllDocuments(textOf(`deploy/kubernetes/${name}.yaml`)).map((document) => document.toJS());
-  const [statefulSet, service] = objects('sqlite');
-  const [claim, cronJob] = objects('backup');
+describe('deploy/kubernetes/sqlite/backup.yaml', () => {
+  const [statefulSet, service] = objectsOf('sqlite/plant-store.yaml');
+  const [claim, cronJob] = objectsOf('sqlite/backup.yaml');
   const { metadata, spec: pod } = cronJob.spec.jobTemplate.spec.template;
   const instance = statefulSet.spec.template;
 
@@ -167,11 +177,10 @@ describe('deploy/kubernetes/backup.yaml', () => {
     expect(metadata.labels).not.toMatchObject(service.spec.selector);
   });
 
-  test('is restricted as the instance is, and has its image and name', () => {
+  test('is restricted as the instance is, and has its image and settings', () => {
     const { affinity, restartPolicy, volumes, containers, ...restrictions } = pod;
     expect(instance.spec).toMatchObject(restrictions);
-    const [{ image, securityContext, env }] = containers;
-    expect(instance.spec.containers[0]).toMatchObject({ image, securityContext });
-    expect(instance.spec.containers[0].env).toEqual(expect.arrayContaining(env));
+    const [{ image, securityContext, envFrom }] = containers;
+    expect(instance.spec.containers[0]).toMatchObject({ image, securityContext, envFrom });
   });
 });

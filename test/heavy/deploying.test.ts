@@ -11,10 +11,11 @@ import {
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { commandLine } from '../../src/cli/commandLine.ts';
 import { VIEWS } from '../../src/views.ts';
 import { JOB_USER, runAsCron, runAsSystemd } from '../support/jobs.ts';
+import { buildOverlay, hasKustomize } from '../support/kustomize.ts';
 import { machine } from '../support/machine.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
@@ -170,7 +171,7 @@ esac`;
 
   test('a backup is copied out of the container, and restored into its volume', async () => {
     const [backup = '', restore = ''] = shellBlocksOf(BACKUP_PAGE).filter(
-      (block) => block.startsWith(program) && block.includes('copy.db'),
+      (block) => RegExp(`^${program} `, 'm').test(block) && block.includes('copy.db'),
     );
     const { dir, checkout, paste, stub } = machine('Container');
     stub(program, IN_PLACE);
@@ -193,18 +194,13 @@ esac`;
   });
 });
 
-/** Applies the manifest of the nightly backup as docs/backup.md says. */
-async function pasteSchedule() {
-  const { paste } = machine('Kubernetes');
-  const calls = await paste(shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('backup.yaml')));
-  const [, manifest = ''] = /^kubectl -n plant-store apply -f (\S+)$/.exec(calls[0] ?? '') ?? [];
-  const cronJob = parseAllDocuments(readFileSync(join(ROOT, manifest), 'utf8'))[1]?.toJS();
-  return { calls, manifest, cronJob };
-}
-
 describe('Kubernetes', () => {
+  const objectsOf = (file: string) =>
+    parseAllDocuments(readFileSync(join(ROOT, 'deploy/kubernetes', file), 'utf8')).map((one) => one.toJS());
+  const [workload] = objectsOf('sqlite/plant-store.yaml');
+  const [, cronJob] = objectsOf('sqlite/backup.yaml');
+
   test('the command of the nightly job backs up a fresh log, and verifies it', async () => {
-    const { cronJob } = await pasteSchedule();
     const { dir, checkout, paste } = machine('Kubernetes');
     symlinkSync(join(checkout, 'bin/plant-store'), join(dir, 'bin/plant-store'));
     const data = tempDir();
@@ -221,26 +217,44 @@ describe('Kubernetes', () => {
     expect(existsSync(join(dir, 'copy.db'))).toBe(true);
   });
 
-  test('both manifests get the image and the name, and all that they need is created', async () => {
+  test.each(['sqlite', 'eventstoredb'])(
+    'the overlay has image, settings and namespace of %s',
+    async (store) => {
+      const { checkout, blocks, paste } = machine('Kubernetes');
+      const calls = await paste(blocks.slice(0, 1), { 'STORE=sqlite': `STORE=${store}` });
+      const overlay = parse(readFileSync(join(checkout, 'overlay/kustomization.yaml'), 'utf8'));
+      expect(overlay.resources).toEqual([`../deploy/kubernetes/${store}`]);
+      const [{ name, newName, newTag }] = overlay.images;
+      expect([name, overlay.configMapGenerator[0].name]).toEqual(['plant-store', 'plant-store']); // as in the base
+      expect(calls).toContain(`docker push ${newName}:${newTag}`);
+      expect(calls).toContain(`kubectl create namespace ${overlay.namespace}`);
+      expect(overlay.configMapGenerator[0].literals).toEqual(['EVENT_SOURCE=https://plants.example']);
+    },
+  );
+
+  test.runIf(hasKustomize).each([
+    ['sqlite', ['StatefulSet', 'CronJob']],
+    ['eventstoredb', ['Deployment']],
+  ])('with the overlay, everything of %s has image, settings and namespace', async (store, kinds) => {
+    const { checkout, blocks, paste } = machine('Kubernetes');
+    await paste(blocks.slice(0, 1), { 'STORE=sqlite': `STORE=${store}` });
+    const { objects, images, settingsNames } = await buildOverlay(join(checkout, 'overlay'));
+    expect(new Set(images)).toEqual(new Set(['registry.example/plant-store:2.0.0']));
+    const [settings, ...others] = objects.filter(({ kind }) => kind === 'ConfigMap');
+    expect([settings.data, others]).toEqual([{ EVENT_SOURCE: 'https://plants.example' }, []]);
+    expect(settingsNames).toEqual(kinds.map(() => settings.metadata.name));
+    expect(objects.map(({ kind }) => kind)).toEqual(expect.arrayContaining(kinds));
+    expect(new Set(objects.map(({ metadata }) => metadata.namespace))).toEqual(new Set(['plant-store']));
+  });
+
+  test('what the commands need is created', async () => {
     const { checkout, paste } = machine('Kubernetes');
     writeFileSync(join(checkout, 'ca.crt'), '');
-    const calls = await paste(undefined, { 'IMAGE=registry.example': 'IMAGE=mine.example' });
-    const applied = calls.flatMap((call) => /^kubectl -n plant-store apply -f (\S+)$/.exec(call)?.[1] ?? []);
-    const nightly = await pasteSchedule();
-    const all = [...applied, nightly.manifest];
-    expect(all.toSorted()).toEqual(globSync('deploy/kubernetes/*.yaml', { cwd: ROOT }).sort());
-    expect(nightly.calls[1]).toContain(` --from=cronjob/${nightly.cronJob.metadata.name} `);
-    for (const file of all) {
-      const text = readFileSync(join(checkout, file), 'utf8');
-      expect(text).toContain("{ name: EVENT_SOURCE, value: 'https://plants.example' }");
-      expect([...text.matchAll(/image: (\S+)/g)].map(([, image]) => image)).not.toContain(
-        'registry.example/plant-store:2.0.0',
-      );
-    }
-    const [workload] = parseAllDocuments(
-      readFileSync(join(checkout, 'deploy/kubernetes/sqlite.yaml'), 'utf8'),
-    );
-    const { kind, metadata } = workload?.toJS() ?? {};
+    const calls = await paste();
+    expect(calls).toContain('kubectl apply -k overlay');
+    const [nightly] = await paste(shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes('cronjob/')));
+    expect(nightly).toContain(` --from=cronjob/${cronJob.metadata.name} `);
+    const { kind, metadata } = workload;
     expect(calls).toContain(`kubectl -n plant-store rollout status ${kind.toLowerCase()}/${metadata.name}`);
     expect(calls).toContain(`kubectl -n plant-store exec ${metadata.name}-0 -- plant-store token alice`);
     expectCommands(calls, /^kubectl .*exec \S+ -- plant-store (\S+)/);
@@ -249,10 +263,25 @@ describe('Kubernetes', () => {
       '';
     const files = [...secret.matchAll(/--from-file=(\S+)/g)].map(([, file = '']) => file);
     for (const file of files) expect([file, existsSync(join(checkout, file))]).toEqual([file, true]);
-    const manifest = readFileSync(join(ROOT, 'deploy/kubernetes/eventstoredb.yaml'), 'utf8');
+    const manifest = readFileSync(join(ROOT, 'deploy/kubernetes/eventstoredb/plant-store.yaml'), 'utf8');
     for (const file of files) expect(manifest).toContain(`/secret/${file.replace('keys/', '')}`);
     expect(secret).toContain('--from-literal=eventstoredb-url=esdb://');
     expect(manifest).toContain('key: eventstoredb-url');
+  });
+
+  test('what runs while the service is stopped has image and settings of the instance', async () => {
+    const { paste, stub } = machine('Kubernetes');
+    // What it is asked for, it answers with the question.
+    stub('kubectl', `[ "$3" = get ] && echo "\\"\${6#jsonpath=}\\"" || echo $(echo "$*")`);
+    const [restore = ''] = shellBlocksOf(BACKUP_PAGE).filter((block) => block.includes(' run restore '));
+    const calls = await paste([restore.replace('<copy.db', '</dev/null')]);
+    const [, image = '', overrides = ''] = calls.flatMap(
+      (call) => / --image=(\S+) .* --overrides=(.*) --command /.exec(call) ?? [],
+    );
+    const asked = (path: string) => path.match(/\w+/g)?.reduce((value, key) => value[key], workload);
+    expect(asked(JSON.parse(image))).toBe('plant-store');
+    const [{ envFrom }] = JSON.parse(overrides).spec.containers;
+    expect(asked(envFrom)).toEqual([{ configMapRef: { name: 'plant-store' } }]);
   });
 });
 

@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, existsSync, globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { appendFileSync, existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { JOB_USER, runAsCron, runAsSystemd, startAsSystemd } from '../support/jobs.ts';
+import { buildOverlay, hasKustomize } from '../support/kustomize.ts';
 import { machine } from '../support/machine.ts';
 import { shellBlocksOf } from '../support/markdown.ts';
 import { canRun, ROOT, run, start } from '../support/process.ts';
@@ -96,15 +97,32 @@ describe.runIf(canRun('the upgrade from version 1', ['tar', '--version']))('from
   });
 });
 
-test('in Kubernetes, the pasted commands apply manifests that exist, and wait for what they have', async () => {
-  const { paste } = machine('Kubernetes', 'upgrading.md');
-  const calls = await paste();
-  const [manifest = ''] = calls.flatMap(
-    (call) => /^kubectl -n plant-store apply -f (\S+)$/.exec(call)?.[1] ?? [],
-  );
-  const [{ kind, metadata }] = parseAllDocuments(readFileSync(join(ROOT, manifest), 'utf8')).map((one) =>
-    one.toJS(),
-  );
-  expect(calls.at(-1)).toBe(`kubectl -n plant-store rollout status ${kind.toLowerCase()}/${metadata.name}`);
-  expect(calls[0]).toBe('git checkout deploy/kubernetes');
+describe('in Kubernetes', () => {
+  const FIRST_START = shellBlocksOf(
+    readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8'),
+    'Kubernetes',
+  ).slice(0, 1);
+
+  test('the pasted commands apply the overlay of the first start, and wait for what it has', async () => {
+    const { blocks, paste } = machine('Kubernetes', 'upgrading.md');
+    const calls = await paste([...FIRST_START, ...blocks]);
+    const [{ kind, metadata }] = parseAllDocuments(
+      readFileSync(join(ROOT, 'deploy/kubernetes/sqlite/plant-store.yaml'), 'utf8'),
+    ).map((one) => one.toJS());
+    expect(calls.slice(-2)).toEqual([
+      'kubectl apply -k overlay',
+      `kubectl -n plant-store rollout status ${kind.toLowerCase()}/${metadata.name}`,
+    ]);
+  });
+
+  test.runIf(hasKustomize)('with a new tag, the overlay has the image that was pushed', async () => {
+    const { checkout, blocks, paste } = machine('Kubernetes', 'upgrading.md');
+    const calls = await paste([...FIRST_START, ...blocks]);
+    const [image = '', tag = ''] =
+      /^docker push \S+:(\S+)$/.exec(calls.findLast((call) => call.startsWith('docker push ')) ?? '') ?? [];
+    const overlay = join(checkout, 'overlay/kustomization.yaml');
+    writeFileSync(overlay, readFileSync(overlay, 'utf8').replace(/newTag: '[^']*'/, `newTag: '${tag}'`));
+    const { images } = await buildOverlay(dirname(overlay));
+    expect(images.map((one) => `docker push ${one}`)).toEqual([image, image]);
+  });
 });
