@@ -1,7 +1,7 @@
 # Debian, not Alpine: Node's support for musl is experimental.
-ARG NODE_IMAGE=node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
+FROM node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1 AS base
 
-FROM ${NODE_IMAGE} AS build
+FROM base AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY packages packages
@@ -14,7 +14,7 @@ COPY src src
 # Readable for the user below, with any umask of the checkout.
 RUN chmod -R a+rX .
 
-FROM ${NODE_IMAGE}
+FROM base
 WORKDIR /app
 # A new volume takes owner and mode from the image's directory. /key is for a KEY_FILE that instances share.
 RUN install -d -m 700 -o node -g node /data /key

@@ -3,12 +3,13 @@ import type { ApiDescription } from '@event-sourced/http';
 import { Erased, Erasure } from './erasureRoutes.ts';
 import { API_ERRORS, COMMON_ERRORS } from './errors.ts';
 import { ListedPlant, NewPlant, Plant } from './plantRoutes.ts';
+import { VERSION } from './version.ts';
 
 /** The parts of the OpenAPI document that no route defines. */
 export const API: ApiDescription = {
   info: {
     title: 'Plant store API',
-    version: '2.0.0',
+    version: VERSION,
     description:
       'Create plants, and list your own. The `audit` operations replay and verify the log of all users; [the audit page](audit) uses them. Every request can be repeated safely.',
     contact: { name: 'The maintainers of the plant store' },

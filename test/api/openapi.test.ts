@@ -11,6 +11,7 @@ import {
 } from '../../packages/transparency-log/src/digest/cloudEventEntry.ts';
 import { openReceipt } from '../../packages/transparency-log/src/digest/openReceipt.ts';
 import { API_ERRORS } from '../../src/errors.ts';
+import { VERSION } from '../../src/version.ts';
 import { ROOT } from '../support/process.ts';
 import { serviceOfFile } from '../support/service.ts';
 
@@ -51,7 +52,7 @@ describe('the document', () => {
     expect(document.openapi).toMatch(/^3\.1\./);
     expect(document.info).toMatchObject({
       title: 'Plant store API',
-      version: '2.0.0',
+      version: VERSION,
       license: { name: 'MIT' },
       contact: { name: expect.any(String) },
     });
