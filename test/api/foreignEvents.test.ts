@@ -209,4 +209,42 @@ describe('a log with other writers', () => {
     expect(await again.bob.list()).toEqual([]);
     expect(again.log().map(({ msg }) => msg)).toContain('event skipped');
   });
+
+  test('halts the views on an event of a plant that cannot be read, and names it, while that lasts', async () => {
+    const server = await startFakeServer();
+    const env = { MERKLE_TREE: 'on', METRICS_PORT: '0', EVENTSTOREDB_TIMEOUT: '2' };
+    const first = await serviceOver(server.url, env);
+    await ready(first);
+    await first.alice.create(1, { name: 'Fern' });
+    await expect.poll(async () => (await first.alice.get()).status).toBe(200);
+    const before = server.log.all.at(-1)?.position;
+    const unread = server.write('plant-other', { isUnreadable: true });
+    const reason = `the event after position ${before} of the streams plant-… cannot be read: `;
+    const expectHalted = async ({ log, metricsUrl, readiness, alice }: typeof first): Promise<void> => {
+      const halted = () => log().filter(({ msg }) => msg.startsWith('projection halted on an event that'));
+      await expect.poll(() => halted().map(({ view }) => view)).toHaveLength(2);
+      for (const line of halted())
+        expect(line).toMatchObject({ level: 50, reason: expect.stringContaining(reason) });
+      expect(await (await readiness()).json()).toMatchObject({ message: expect.stringContaining(reason) });
+      await refusedWith(50302, await alice.get());
+      const metrics = await fetch(String(metricsUrl));
+      expect(await metrics.text()).toMatch(/^plant_store_view_ready\{view="merkleTree"\} 0$/m);
+      expect(
+        halted()
+          .map(({ view }) => view)
+          .toSorted(),
+      ).toEqual(['merkleTree', 'plantsByUser']);
+    };
+    await expectHalted(first);
+    expect((await first.alice.create(2, { name: 'Moss' })).status).toBe(200);
+    await first.close();
+    const again = await serviceOver(server.url, { ...env, DATA_DIR: first.dir });
+    await expectHalted(again);
+    unread.isUnreadable = false;
+    await ready(again);
+    expect(await (await untilAvailable(again.alice.get)).json()).toEqual([
+      { name: 'Fern' },
+      { name: 'Moss' },
+    ]);
+  });
 });

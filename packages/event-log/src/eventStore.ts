@@ -201,6 +201,11 @@ export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
 }
 
+/** The log has responded, but an event cannot be read, which may last. */
+export class EventUnreadable extends StoreUnavailable {
+  override readonly name = 'EventUnreadable';
+}
+
 /** The log's file is damaged: it may be partly unreadable, and accepts no more appends. */
 export class LogDamaged extends StoreUnavailable {
   override readonly name = 'LogDamaged';

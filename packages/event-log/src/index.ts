@@ -9,6 +9,7 @@ export {
   type ErasableStore,
   type EventLog,
   type EventStore,
+  EventUnreadable,
   type ForwardRange,
   hasIndices,
   type IndexedLog,

@@ -1,13 +1,19 @@
-import { type StoreObserver, StoreUnavailable } from '@event-sourced/event-log';
+import { EventUnreadable, type StoreObserver, StoreUnavailable } from '@event-sourced/event-log';
 import { backOff, finishedWithin, sleep, unlessLater } from '@event-sourced/node/time';
 import { type Argument, Connection, type Result } from './connection.ts';
-import { CallFailed } from './protocol.ts';
+import { CallFailed, type FailureKind } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
 /** The server refuses the account, or its certificate is not trusted: the connection string must be changed. */
 export class AccessDenied extends StoreUnavailable {}
 
 export class AppendDenied extends StoreUnavailable {}
+
+const UNAVAILABLE: Partial<Record<FailureKind, typeof StoreUnavailable>> = {
+  accessDenied: AccessDenied,
+  appendDenied: AppendDenied,
+  unreadable: EventUnreadable,
+};
 
 /** An attempt is repeated after this time without a reply. The server abandons a write after 2 s. */
 export const ATTEMPT_TIMEOUT_MS = 3_000;
@@ -168,8 +174,6 @@ export class Client {
 }
 
 function unavailable(cause: CallFailed): StoreUnavailable {
-  const { kind, message } = cause;
-  const Unavailable =
-    kind === 'accessDenied' ? AccessDenied : kind === 'appendDenied' ? AppendDenied : StoreUnavailable;
-  return new Unavailable(message, { cause });
+  const Unavailable = UNAVAILABLE[cause.kind] ?? StoreUnavailable;
+  return new Unavailable(cause.message, { cause });
 }

@@ -1,10 +1,12 @@
 import {
   type Batch,
+  EventUnreadable,
   type ForwardRange,
   LogReplaced,
   NO_LOG_ID,
   type Position,
   type RecordedEvent,
+  START,
   StoreUnavailable,
 } from '@event-sourced/event-log';
 import { sleep, unlessAborted } from '@event-sourced/node/time';
@@ -40,7 +42,7 @@ export class Subscribers {
     this.#end = end;
   }
 
-  /** Yields every event after a position of the log with this ID once, in order. @throws LogReplaced */
+  /** Yields every event after a position of the log with this ID once, in order. @throws LogReplaced, EventUnreadable */
   async *subscribe(position: Position, logId: string, signal: AbortSignal): AsyncGenerator<Batch> {
     const cursor: Cursor = { position, eventId: undefined, logId, pageSize: FIRST_PAGE_SIZE };
     let hasCaughtUp = false;
@@ -56,7 +58,7 @@ export class Subscribers {
         else await unlessAborted(changed, signal);
         hasCaughtUp ||= caughtUp;
       } catch (error) {
-        if (!(error instanceof StoreUnavailable)) throw error;
+        if (!(error instanceof StoreUnavailable) || error instanceof EventUnreadable) throw error;
         await sleep(UNAVAILABLE_DELAY_MS, signal);
       }
     }
@@ -69,8 +71,8 @@ export class Subscribers {
 
   /** The next events up to the newest one; undefined while the newest ones are unknown. */
   async #next(cursor: Cursor): Promise<readonly RecordedEvent[] | undefined> {
-    const { head } = this.#tail;
-    if (head === undefined) return undefined;
+    const { head, isBlocked } = this.#tail;
+    if (head === undefined && !isBlocked) return undefined;
     const newest = this.#tail.after(cursor.position, cursor.eventId);
     if (newest) return newest;
     const logId = await this.#log.logId();
@@ -81,11 +83,11 @@ export class Subscribers {
     if (page.afterId !== (cursor.eventId ?? page.afterId))
       throw new LogReplaced(`the log no longer has the event at position ${cursor.position}`);
     cursor.eventId = page.afterId;
-    return page.events.filter(({ position }) => position <= head);
+    return head === undefined ? page.events : page.events.filter(({ position }) => position <= head);
   }
 
   /** The next page. In a long catch-up, the page after it is read ahead. */
-  async #page(cursor: Cursor, head: Position): Promise<PageAfter> {
+  async #page(cursor: Cursor, head: Position = START): Promise<PageAfter> {
     const limit = cursor.pageSize;
     let page = await this.#shared(cursor.position, limit);
     // Another subscriber has started this read before the event at `head` arrived.

@@ -1,5 +1,6 @@
 import {
   type EventLog,
+  EventUnreadable,
   type Logger,
   type Position,
   type RecordedEvent,
@@ -41,6 +42,8 @@ export const SILENCE_TIMEOUT_MS = 2_000;
 export class Tail {
   /** Increases when a subscription starts and ends: the next one may have a different log. */
   resets = 0;
+  /** There is no subscription, since the last event of the log cannot be read. */
+  isBlocked = false;
   readonly #source: Source;
   /** The event before the first kept one; undefined while there is no subscription. */
   #start: Place | undefined;
@@ -52,7 +55,7 @@ export class Tail {
     void this.#run();
   }
 
-  /** Resolves when events have arrived, or a subscription has started or ended. */
+  /** Resolves when events have arrived, or a subscription has started, has ended, or cannot start. */
   get changed(): Promise<void> {
     return this.#change.promise;
   }
@@ -125,6 +128,7 @@ export class Tail {
 
   #reset(start: Place | undefined): void {
     this.resets++;
+    this.isBlocked = false;
     this.#start = start;
     this.#events = [];
     this.#notify();
@@ -148,7 +152,11 @@ export class Tail {
 
   /** Logs each drop once; an attempt that fails to subscribe belongs to the previous drop. */
   #handleFailure(error: Error): void {
-    if (this.head === undefined) return;
+    if (this.head === undefined) {
+      this.isBlocked = error instanceof EventUnreadable;
+      if (this.isBlocked) this.#notify();
+      return;
+    }
     const isNormal = error instanceof CallFailed && error.kind === 'transient';
     const { logger, observer } = this.#source;
     observer?.onSubscriptionDropped();

@@ -3,6 +3,7 @@ import { backOff, finishedWithin, sleep } from '@event-sourced/node/time';
 import { EVENTS_ERASED, isStub } from '../erasure/erasure.ts';
 import {
   type EventLog,
+  EventUnreadable,
   InvalidEvent,
   LogReplaced,
   NO_LOG_ID,
@@ -80,7 +81,7 @@ export class Follower<V extends View = View> {
     return this.#saver.failures;
   }
 
-  /** Whether an invalid event has halted the projection. */
+  /** Whether an event that is invalid, or cannot be read, has halted the projection. */
   get isHalted(): boolean {
     return this.#problem !== undefined && 'halted' in this.#problem;
   }
@@ -164,9 +165,9 @@ export class Follower<V extends View = View> {
     await this.#bind();
     const from = view.progress.position;
     const end = await store.lastPosition();
-    this.#handleAvailable();
     let applied = 0;
     for await (const { events, caughtUp } of store.subscribe({ after: from, signal })) {
+      this.#handleAvailable();
       if (events.length > 0 && view.progress.logId === NO_LOG_ID) await this.#bind();
       for (const [i, piece] of pieces(events).entries()) {
         if (i > 0 || !this.#isLive) await beforePiece();
@@ -263,7 +264,15 @@ export class Follower<V extends View = View> {
 
   #handleFailure(error: Error, delayMs: number): void {
     const { view, logger } = this.#options;
-    if (error instanceof StoreUnavailable) {
+    if (error instanceof EventUnreadable) {
+      if (!this.isHalted)
+        logger.error(
+          { view: view.name, reason: error.message },
+          'projection halted on an event that cannot be read; retrying',
+        );
+      this.#problem = { halted: error.message };
+      this.#waiting.check();
+    } else if (error instanceof StoreUnavailable) {
       if (!this.#problem)
         logger.warn(
           { view: view.name, reason: error.message },
