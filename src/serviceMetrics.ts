@@ -51,6 +51,7 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
   readonly #logPosition = this.gauge(
     'log_position',
     'Position of the last event of the log; no value while the log is unavailable.',
+    ['log'],
   );
   readonly #reconnections = this.counter('event_store_reconnections_total', 'Reconnections to EventStoreDB.');
   readonly #leaderChanges = this.counter(
@@ -127,8 +128,8 @@ export class ServiceMetrics extends Metrics implements StoreObserver {
       );
 
       this.#available.set(Number(position !== undefined && store.appendsRefused === undefined));
-      this.#logPosition.remove();
-      if (position !== undefined) this.#logPosition.set(Number(position));
+      this.#logPosition.reset();
+      if (position !== undefined) this.#logPosition.set({ log }, Number(position));
       for (const metric of [this.#lagEvents, this.#lagSeconds]) metric.reset();
       for (const metric of [this.#rebuilds, this.#saveFailures]) metric.reset();
       followers.forEach((follower, i) => {

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { startFakeServer } from '@event-sourced/testing/stores';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
@@ -24,10 +25,17 @@ async function resultOf(job: 'backup' | 'verify', { metricsUrl }: Service) {
 test.each(['backup', 'verify'] as const)('a %s is seen to run, and to fail', async (job) => {
   const service = await startService({ METRICS_PORT });
   const args = job === 'backup' ? ['backup', join(tempDir(), 'copy.db')] : ['verify'];
-  const failing = job === 'backup' ? ['backup', tempDir()] : ['verify', '--expect', 'none'];
+  const expectFailure = async () => {
+    using log = new DatabaseSync(join(service.dir, 'log.db'));
+    log.exec('CREATE TRIGGER other AFTER INSERT ON events BEGIN SELECT 1; END');
+    expect(await run(service, job === 'backup' ? ['backup', tempDir()] : ['verify'])).toMatchObject({
+      code: 1,
+    });
+    log.exec('DROP TRIGGER other');
+  };
   const other = job === 'backup' ? 'verify' : 'backup';
   expect(await resultOf(job, service)).toEqual([0, 0]);
-  expect(await run(service, failing)).toMatchObject({ code: 1 });
+  await expectFailure();
   expect(await resultOf(job, service)).toEqual([0, 1]);
   const before = Date.now();
   expect(await run(service, args)).toMatchObject({ code: 0 });
@@ -35,10 +43,16 @@ test.each(['backup', 'verify'] as const)('a %s is seen to run, and to fail', asy
   expect(failed).toBe(0);
   expect(at * 1_000).toBeGreaterThanOrEqual(before);
   expect(at * 1_000).toBeLessThanOrEqual(Date.now());
-  expect(await run(service, failing)).toMatchObject({ code: 1 });
+  await expectFailure();
   expect(await resultOf(job, service)).toEqual([at, 1]);
   expect(await resultOf(other, service)).toEqual([0, 0]);
   expect(statSync(join(service.dir, `last-${job}`)).mode & 0o077).toBe(0);
+});
+
+test('a comparison with a checkpoint is not the job, and is not recorded', async () => {
+  const service = await startService({ METRICS_PORT });
+  expect(await run(service, ['verify', '--expect', 'none'])).toMatchObject({ code: 1 });
+  expect(await resultOf('verify', service)).toEqual([0, 0]);
 });
 
 test('a result that cannot be recorded is a line, and changes nothing', async () => {

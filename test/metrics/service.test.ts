@@ -111,7 +111,7 @@ describe('a scrape after known requests', () => {
       ['plant_store_merkle_tree_failures_total', 0],
       ['plant_store_checkpoints_refused{reason="log_contradicts"}', 0],
       ['plant_store_checkpoints_refused{reason="file_unusable"}', 0],
-      ['plant_store_log_position', 2],
+      ['plant_store_log_position{log="sqlite"}', 2],
       ['plant_store_event_store_available', 1],
       ['plant_store_event_store_reconnections_total', 0],
       ['plant_store_event_store_subscription_drops_total', 0],
