@@ -18,6 +18,13 @@ test.each(globSync('.github/workflows/*.yml', { cwd: ROOT }))(
   },
 );
 
+test.each(globSync('{.github/ISSUE_TEMPLATE/*,observe/*,deploy/**/*}.yml', { cwd: ROOT }))(
+  '%s is YAML',
+  (file) => {
+    expect(parse(read(file))).toEqual(expect.any(Object));
+  },
+);
+
 test('Dependabot updates each lock file, and waits as long as npm does', () => {
   const { updates } = parse(read('.github/dependabot.yml'));
   const [, days] = /^min-release-age=(\d+)$/m.exec(read('.npmrc')) ?? [];
