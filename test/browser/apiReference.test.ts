@@ -146,6 +146,14 @@ test.skipIf(!HAS_BROWSER)(
       await page.evaluate(`location.hash = ${JSON.stringify(`#${id}`)}`);
       await expect.poll(marked).toEqual([text]);
     }
+    // from the middle of one section to the middle of another
+    for (const [element, text] of [
+      [`${REPLAY} pre`, 'Replay the log; an event stream continues with each new event'],
+      [`${CREATE} textarea`, 'Create a plant; idempotent'],
+    ]) {
+      await page.$eval(element as string, (one) => one.scrollIntoView());
+      await expect.poll(marked).toEqual([text]);
+    }
     expect(problems).toEqual([]);
   },
 );

@@ -127,5 +127,5 @@ const mark = () => {
   for (const [heading, link] of links) link.ariaCurrent = heading === current ? 'location' : null;
   contents.scrollTop = links.get(current).offsetTop - contents.clientHeight / 2;
 };
-const observer = new IntersectionObserver(mark, { rootMargin: '0px 0px -75%' });
-for (const heading of links.keys()) observer.observe(heading);
+addEventListener('scroll', mark);
+mark();
