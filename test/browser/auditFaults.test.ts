@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { NO_STREAM } from '../../packages/event-log/src/eventStore.ts';
 import { auditorToken } from '../support/eventStream.ts';
 import { serviceOfFile, startService, startServiceWithTree } from '../support/service.ts';
-import { auditPage, becomes, choose, click, erase, NAMES, signs, submit, texts } from './auditPage.ts';
+import { auditPage, becomes, choose, click, erase, LIVE, NAMES, signs, submit, texts } from './auditPage.ts';
 import { HAS_BROWSER, openPage } from './browser.ts';
 
 // What the audit page shows is what is known: also when something cannot be asked, is unknown or missing.
@@ -58,6 +58,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await becomes(page, '#key .unknown', [
       expect.stringMatching(/^\? This could not be asked\. The service/),
     ]);
+    await becomes(page, '#key button', ['Try again']);
     await click(page, '.read');
     await becomes(page, '.verdict[data-state="good"] .outcome', [
       expect.stringMatching(/^✓ The log is what/),
@@ -122,9 +123,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.select('#zone', 'local');
     await becomes(page, 'figcaption', ['Events per day of UTC: 2026-03-01 to 2026-04-09']);
     await page.$$eval('.bars > *', ([first]) => first?.click());
-    await becomes(page, '.selected', [
-      expect.stringMatching(/^1 event from 2026-03-02 03:30 to 2026-03-02 05:29/),
-    ]);
+    await becomes(page, '.selected', [expect.stringMatching(/^1 event from 2026-03-02 03:30 to 05:29/)]);
   });
 
   test('says how many events have no time, and names an erasure in words with a link to each stub', async () => {
@@ -134,13 +133,17 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await erase(service, 'alice');
     await signs(service, 5);
     const { page } = await auditPage(service);
-    await becomes(page, '.without-time', ['2 events have no time, as erased events, and are in no bar.']);
+    await becomes(page, '.without-time', [
+      '2 events are in no bar, for lack of a time: erased events have none.',
+    ]);
     await click(page, '.toggle');
     await becomes(page, '.words b', ['2 events']);
     await becomes(page, '.stubs a', ['0', '1']);
     await click(page, '.stubs a');
     await becomes(page, '.detail .words b', ['erased']);
     await becomes(page, '.event:has(+ .detail) .position', ['1']);
+    await page.waitForSelector('.event:has(+ .detail) .toggle:focus'); // so it is in sight
+    expect(await texts(page, '.without-time')).toEqual([]); // there are no bars
   });
 
   test('shows the count of a bar by keyboard and by touch', async () => {
@@ -156,6 +159,9 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await page.touchscreen.tap(...(await placeOf(page, '.bars > :nth-child(3)')));
     await becomes(page, '.selected', [expect.stringMatching(/^1 event from 2026-03-01 00:01/)]);
     expect(page.url()).not.toContain('since');
+    await page.emulateTimezone('Asia/Colombo');
+    await page.select('#zone', 'local');
+    await becomes(page, 'figcaption', ['Events per 30 seconds: 2026-03-01 05:30 to 05:59 (Asia/Colombo)']);
   });
 
   test('is not live while another request shows that the service cannot be reached', async () => {
@@ -177,6 +183,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       await becomes(page, NAMES, ['Moss', 'Ivy', 'Fern', 'Oak']);
       await submit(page, '#timeline', fields);
       await page.waitForSelector('.nothing');
+      expect((await texts(page, '.problem, .nothing b')).filter(Boolean)).toHaveLength(1);
       expect(await texts(page, '#timeline :is(tbody tr, .chart)')).toEqual([]);
       await click(page, '.nothing .clear');
       await becomes(page, NAMES, ['Moss', 'Ivy', 'Fern', 'Oak']);
@@ -287,9 +294,49 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     await submit(page, '#sign-in', { token: await auditorToken(shared.dir) });
     await expect.poll(() => held).toBeDefined();
     await expect.poll(async () => (await page.$$('#timeline .frame i')).length).toBeGreaterThan(5);
+    await page.setViewport({ width: 390, height: 860 });
+    const height = (): Promise<number> => page.$eval('header', ({ offsetHeight }) => offsetHeight);
+    const loading = await height();
     await held?.continue();
     await becomes(page, NAMES, ['Moss', 'Ivy', 'Fern', 'Oak']);
     await becomes(page, '#timeline .frame', []);
+    await page.waitForSelector(LIVE);
+    expect(await height()).toBe(loading);
+  });
+
+  test('says in the place of the rows why they cannot be read, and tries again', async () => {
+    const { page } = await openPage(`${shared.url}/audit`);
+    let isDown = true;
+    await intercept(page, /^\/events\?order=/, (request) =>
+      isDown ? request.respond({ status: 503, body: '{}' }) : request.continue(),
+    );
+    await submit(page, '#sign-in', { token: await auditorToken(shared.dir) });
+    await becomes(page, '.nothing .problem', [expect.stringMatching(/ Try again$/)]);
+    isDown = false;
+    await click(page, '.nothing button');
+    await becomes(page, NAMES, ['Moss', 'Ivy', 'Fern', 'Oak']);
+    await becomes(page, '.nothing', []);
+  });
+
+  test('can be read while it signs in', async () => {
+    const { page } = await openPage(`${shared.url}/audit`);
+    const held: HTTPRequest[] = [];
+    await intercept(page, /^\/events/, (request) => held.push(request));
+    const colour = (): Promise<unknown> =>
+      page.evaluate(`getComputedStyle(document.querySelector('.primary')).color`);
+    const before = await colour();
+    await submit(page, '#sign-in', { token: await auditorToken(shared.dir) });
+    await becomes(page, '.primary', ['Signing in…']);
+    expect(await colour()).toBe(before);
+  });
+
+  test('prints rows of a table on paper of A4', async () => {
+    const { page } = await auditPage(shared);
+    await page.setViewport({ width: 717, height: 900 });
+    await becomes(page, NAMES, ['Moss', 'Ivy', 'Fern', 'Oak']);
+    await page.emulateMediaType('print');
+    const display = await page.evaluate(`getComputedStyle(document.querySelector('tbody tr')).display`);
+    expect(display).toBe('table-row');
   });
 });
 

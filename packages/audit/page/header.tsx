@@ -28,7 +28,7 @@ export function Header(): JSX.Element {
                 </a>
               ))}
             </nav>
-            <ConnectionState />
+            {connection.state !== 'off' && <ConnectionState state={connection.state} />}
             <select
               id="zone"
               class="quiet"
@@ -54,11 +54,10 @@ export function Header(): JSX.Element {
   );
 }
 
-const NAMES = { off: 'Not live', connecting: 'Connecting', live: 'Live', lost: 'Reconnecting' };
+const NAMES = { connecting: 'Connecting', live: 'Live', lost: 'Reconnecting' };
 
 /** Whether new events arrive. */
-function ConnectionState(): JSX.Element {
-  const { state } = useShown().state.connection;
+function ConnectionState({ state }: { state: keyof typeof NAMES }): JSX.Element {
   return (
     <span class="live" role="status" data-state={NAMES[state]}>
       {NAMES[state]}

@@ -35,7 +35,7 @@ const TOPICS: Record<Topic, readonly [title: string, text: string]> = {
   ],
 };
 
-/** What to do when a check fails. */
+/** What the words mean, and what to do when a check fails. */
 export function Help(): JSX.Element {
   const { state } = useShown();
   const { about = '' } = state.route.fields;
@@ -46,13 +46,19 @@ export function Help(): JSX.Element {
   return (
     <section id="help" class="card" aria-labelledby="help-title">
       <h2 id="help-title" tabIndex={-1} data-title>
-        If a check fails
+        Help
       </h2>
       {verdict !== undefined && verdict !== 'good' && (
         <p class={`back ${verdict}`}>
           <Isolated text={visible(text)} /> <a href={url('check')}>Back to the check</a>
         </p>
       )}
+      <p>
+        Each change is an <b>event</b>, which is appended and never changed. The <b>root</b> is a digest of
+        all events: it differs if one of them does. A <b>checkpoint</b> is the number of events and their
+        root, signed. A <b>receipt</b> is a file that proves that an event is in the log.
+      </p>
+      <h3>If a check fails</h3>
       <p>
         First save the checkpoint, and copy your files elsewhere: they are the evidence. Repeat the check, by
         another network if you can.

@@ -121,12 +121,14 @@ export function ProblemText(props: { problem: ProblemState | undefined; onRetry?
 }
 
 /** The one way to say that there is nothing to show. */
-export function Nothing({ title, children }: Children & { title: ComponentChildren }): JSX.Element {
+export function Nothing({ title, children }: Children & { title?: string }): JSX.Element {
   return (
     <div class="nothing card" role="status">
-      <p>
-        <b>{title}</b>
-      </p>
+      {title && (
+        <p>
+          <b>{title}</b>
+        </p>
+      )}
       {children}
     </div>
   );

@@ -2,7 +2,7 @@ import { A_MONDAY, BAR_LENGTHS_MS, DAY_MS, MINUTE_MS, SECOND_MS, WEEK_MS } from 
 import { utc } from './text.ts';
 import { FULL, type Zone } from './zone.ts';
 
-const LENGTHS_MS = BAR_LENGTHS_MS.filter((length) => length <= WEEK_MS);
+const LENGTHS_MS = [...BAR_LENGTHS_MS.filter((length) => length < WEEK_MS), 2 * DAY_MS, WEEK_MS];
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 1_200, 12_000];
 const MAX_TICKS = 8;
 

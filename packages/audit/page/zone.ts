@@ -33,11 +33,12 @@ export class Zone {
     return utc(time - offset).slice(0, length) + (isRepeated ? offsetText(time) : '');
   }
 
-  /** Formats both ends of a range, as short as possible so that they differ. */
+  /** Formats both ends of a range, as short as possible so that they differ, with the date once if it is the same. */
   formatEnds(from: number, to: number): string[] {
     const lengths = [TO_THE_MINUTE, TO_THE_SECOND];
     const length = lengths.find((shown) => this.format(from, shown) !== this.format(to, shown));
-    return [this.format(from, length), this.format(to, length)];
+    const [start, end] = [this.format(from, length), this.format(to, length)];
+    return [start, end.startsWith(start.slice(0, DATE)) ? end.slice(DATE + 1) : end];
   }
 
   /** Parses a date, by default with `timeOfDay` and in this zone, to RFC 3339; undefined if it is malformed. */

@@ -109,6 +109,7 @@ test('the days of bars begin at midnight, and weeks on Monday', () => {
 test.each([
   ['2026-03-01T12:00', '2026-03-01T12:04', ['12:00', '12:01', '12:02', '12:03', '12:04']],
   ['2026-03-01T20:30', '2026-03-02T05:00', ['21:00', '2026-03-02', '03:00']],
+  ['2026-11-20T03:19', '2026-11-28T23:20', ['2026-11-21', '2026-11-23', '2026-11-25', '2026-11-27']],
   [
     '2026-05-21T13:00',
     '2026-11-27T16:00',
@@ -189,11 +190,16 @@ test('a connection counts as silent when nothing arrives for more than two heart
 const at = (text: string): number => Date.parse(`2026-03-01T${text}Z`);
 
 test.each([
-  ['06:00:00.000', '07:59:59.999', '2026-03-01 06:00', '2026-03-01 07:59'],
-  ['06:00:01.000', '06:00:30.999', '2026-03-01 06:00:01', '2026-03-01 06:00:30'],
-  ['06:00:01.001', '06:00:01.030', '2026-03-01 06:00:01.001', '2026-03-01 06:00:01.030'],
+  ['06:00:00.000', '07:59:59.999', '2026-03-01 06:00', '07:59'],
+  ['06:00:01.000', '06:00:30.999', '2026-03-01 06:00:01', '06:00:30'],
+  ['06:00:01.001', '06:00:01.030', '2026-03-01 06:00:01.001', '06:00:01.030'],
 ])('the ends of an axis from %s to %s differ', (from, to, ...ends) => {
   expect(new Zone().formatEnds(at(from), at(to))).toEqual(ends);
+});
+
+test('both ends of an axis have their dates if these differ', () => {
+  const ends = new Zone().formatEnds(at('06:00'), Date.parse('2026-03-02T05:00Z'));
+  expect(ends).toEqual(['2026-03-01 06:00', '2026-03-02 05:00']);
 });
 
 test.each([
@@ -251,7 +257,7 @@ test('both ends of an axis have their offsets in an hour that is repeated', () =
     Date.UTC(2026, 10, 1, 5, 10),
     Date.UTC(2026, 10, 1, 6, 5),
   );
-  expect(ends).toEqual(['2026-11-01 01:10-04:00', '2026-11-01 01:05-05:00']);
+  expect(ends).toEqual(['2026-11-01 01:10-04:00', '01:05-05:00']);
 });
 
 test.each([

@@ -87,7 +87,7 @@ function KeyCard(): JSX.Element {
       person you trust, not from the service.
     </>
   );
-  const { key } = state.check;
+  const { key, results } = state.check;
   return (
     <Card id="key" title="1. The key" text={text}>
       <form
@@ -111,7 +111,7 @@ function KeyCard(): JSX.Element {
         </label>
         <span class="actions">
           <button type="submit" class="primary">
-            Check the log
+            {key && results.key?.verdict === 'unknown' ? 'Try again' : 'Check the log'}
           </button>
         </span>
       </form>
@@ -155,7 +155,10 @@ function WholeCard(): JSX.Element {
   return (
     <Card id="whole" title="3. The whole log" text={text}>
       <span class="actions">
-        <Button class="read" onClick={() => (reading ? checker.stop() : checker.readWholeLog())}>
+        <Button
+          class={reading ? 'read' : 'read primary'}
+          onClick={() => (reading ? checker.stop() : checker.readWholeLog())}
+        >
           {reading ? 'Stop' : 'Read the whole log'}
         </Button>
       </span>

@@ -20,6 +20,8 @@ export function PointScreen(): JSX.Element {
   const { noun } = app.entities;
   const asksUser = (route.fields.user ?? '') === '';
   const isEmptyLog = asksUser && users?.events === 0;
+  const isFailed = status === 'failed';
+  const problemText = <ProblemText problem={problem} onRetry={() => app.go('point-in-time', route.fields)} />;
   return (
     <section id="point-in-time" aria-labelledby="point-in-time-title">
       <div class="title">
@@ -34,21 +36,18 @@ export function PointScreen(): JSX.Element {
           submit="Show"
         />
       )}
-      <ProblemText problem={problem} onRetry={() => app.go('point-in-time', route.fields)} />
+      {!isFailed && problemText}
       {erased > 0 && (
         <p class="erased">
           {are(erased, 'event')} erased in this log; {erased === 1 ? 'its' : 'their'} {noun}s are not shown.{' '}
           <a href={url('timeline', { type: EVENTS_ERASED })}>The records</a>
         </p>
       )}
-      {status === 'failed' ? (
-        problem?.isRefused && (
-          <Nothing title="Nothing is found.">
-            <p>
-              <a href={url('point-in-time')}>Choose a user</a>
-            </p>
-          </Nothing>
-        )
+      {isFailed ? (
+        <Nothing>
+          {problemText}
+          {problem?.isRefused && <a href={url('point-in-time')}>Choose a user</a>}
+        </Nothing>
       ) : asksUser && users ? (
         <UserList users={users} />
       ) : !asksUser && shown ? (
@@ -156,7 +155,8 @@ function Steps(props: { times: readonly number[]; at: number; onStep: (time: str
     Last: last,
   };
   return (
-    <p class="actions steps-in-time">
+    <p class="actions">
+      Event:
       {Object.entries(steps).map(([name, time]) => (
         <Button
           key={name}

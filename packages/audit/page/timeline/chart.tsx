@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { DAY_MS, lengthName } from '../../src/histogram/bars.ts';
 import { Button } from '../parts.tsx';
-import { count, counted } from '../text.ts';
+import { are, count, counted } from '../text.ts';
 import { ticks } from '../ticks.ts';
 import { DATE, Zone } from '../zone.ts';
 import { type BarRange, barRanges, roundUp, withoutTime } from './barRanges.ts';
@@ -22,10 +22,11 @@ type Props = {
 export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Element | null {
   const [selected, select] = useState<number>();
   const ranges = barRanges(counts.bars);
-  if (ranges.length < 2) return <WithoutTime counts={counts} />; // a single bar shows nothing
+  if (ranges.length < 2) return null; // a single bar shows nothing
   const { first = Number.NaN, last = Number.NaN, barLength } = counts.bars;
   const top = roundUp(Math.max(...ranges.map(({ events }) => events)));
   const start = ranges[0]?.start ?? 0;
+  const missing = withoutTime(counts);
   const length = ranges.length * barLength;
   const bar = selected === undefined ? undefined : ranges.find((one) => one.start === selected);
   const current = bar ? ranges.indexOf(bar) : ranges.length - 1;
@@ -60,6 +61,7 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
         {isFiltered ? 'Matching events' : 'Events'} per {unit}: {scope}
         <span>
           {from} to {to}
+          {zone.isLocal && !isOfDays && ` (${zone.name})`}
         </span>
       </figcaption>
       <div class="scale" aria-hidden="true">
@@ -100,7 +102,7 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
         {ticks(first, last, isOfDays ? new Zone() : zone).map(({ time, label }) => {
           const at = (100 * (time - start)) / length;
           return (
-            <span key={time} style={{ left: `${at}%` }} class={at > 78 ? 'last' : ''}>
+            <span key={time} style={{ left: `${at}%` }} class={at > 88 ? 'last' : at > 76 ? 'late' : ''}>
               {label}
             </span>
           );
@@ -120,19 +122,11 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
           'Select a bar for its count.'
         )}
       </p>
-      <WithoutTime counts={counts} />
+      {missing > 0 && (
+        <p class="without-time">
+          {are(missing, 'event')} in no bar, for lack of a time: erased events have none.
+        </p>
+      )}
     </figure>
-  );
-}
-
-/** The bars lack events that have no time. */
-function WithoutTime({ counts }: { counts: Counts }): JSX.Element | null {
-  const number = withoutTime(counts);
-  if (number === 0) return null;
-  const what = number === 1 ? 'event has' : 'events have';
-  return (
-    <p class="without-time">
-      {count(number)} {what} no time, as erased events, and {number === 1 ? 'is' : 'are'} in no bar.
-    </p>
   );
 }

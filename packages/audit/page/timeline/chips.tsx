@@ -1,18 +1,18 @@
 import type { JSX } from 'preact';
+import { DAY_MS, MINUTE_MS } from '../../src/histogram/bars.ts';
 import { useShown } from '../app.ts';
 import { Button } from '../parts.tsx';
 import { filtersOf, showFilter } from '../route.ts';
 import { beginning } from '../text.ts';
 import type { Zone } from '../zone.ts';
 
-const HOUR_MS = 3_600_000;
 const MAX_CHIP_CHARACTERS = 60;
 
 /** Ranges of time until now, by their names. */
 const PRESETS: Record<string, (now: number, zone: Zone) => string> = {
-  'Last hour': (now) => new Date(now - HOUR_MS).toISOString(),
+  'Last hour': (now) => new Date(now - 60 * MINUTE_MS).toISOString(),
   Today: (now, zone) => zone.parse(zone.format(now, '2026-03-01'.length), '00:00') as string,
-  '7 days': (now) => new Date(now - 7 * 24 * HOUR_MS).toISOString(),
+  '7 days': (now) => new Date(now - 7 * DAY_MS).toISOString(),
 };
 
 /** The filters that are set, each of which can be removed, and ranges of time to choose. */
@@ -46,8 +46,10 @@ export function Chips(): JSX.Element {
         {Object.entries(PRESETS).map(([name, since]) => (
           <Button
             key={name}
-            class="quiet"
-            onClick={() => app.go('timeline', { ...fields, since: since(Date.now(), zone), until: '' })}
+            onClick={() => {
+              const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+              app.go('timeline', { ...fields, since: since(now, zone), until: '' });
+            }}
           >
             {name}
           </Button>

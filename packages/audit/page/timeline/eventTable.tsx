@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { useShown } from '../app.ts';
-import { moveFocus } from '../dom.ts';
+import { focus, moveFocus } from '../dom.ts';
 import type { Entities } from '../entities.ts';
 import { describeErasure, type ShownEvent } from '../events.ts';
 import { Cell, StreamName, Tag } from '../parts.tsx';
@@ -14,7 +14,7 @@ const MAX_LABEL_CHARACTERS = 200;
 /** The rows of events: one stop of the Tab key, within which arrow keys move; Escape closes a row. */
 export function EventTable(): JSX.Element {
   const { state, app } = useShown();
-  const { timeline, zone } = state;
+  const { timeline, zone, route } = state;
   const { events = [], open } = timeline;
   const [stop, setStop] = useState<bigint>();
   const current = events.some(({ position }) => position === stop) ? stop : events[0]?.position;
@@ -22,6 +22,12 @@ export function EventTable(): JSX.Element {
     setStop(position);
     app.readers().timeline.toggle(position);
   };
+  const named = [...open].find((position) => String(position) === route.fields.position);
+  useEffect(() => {
+    if (named === undefined) return;
+    setStop(named);
+    focus(`[data-position="${named}"]`); // it may be out of sight
+  }, [named]);
 
   function onKeyDown(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
     const target = event.target as HTMLElement;

@@ -19,6 +19,8 @@ export function TimelineScreen(): JSX.Element {
   const [isOpen, setOpen] = useState(false); // on narrow screens
   const isFiltered = filtersOf(route).length > 0;
   const isEmptyLog = !isFiltered && isNone(timeline);
+  const problemText = <ProblemText problem={problem} onRetry={() => app.go('timeline', route.fields)} />;
+  const showsProblem = status === 'failed' && (problem?.isRefused || !events);
   return (
     <section
       id="timeline"
@@ -46,12 +48,13 @@ export function TimelineScreen(): JSX.Element {
           <Chips />
         </>
       )}
-      <ProblemText problem={problem} onRetry={() => app.go('timeline', route.fields)} />
+      {!showsProblem && problemText}
       {isEmptyLog ? (
         <EmptyLog />
-      ) : status === 'failed' && problem?.isRefused ? (
-        <Nothing title="Nothing is found for these filters.">
-          <ClearFilters />
+      ) : showsProblem ? (
+        <Nothing>
+          {problemText}
+          {problem?.isRefused && <ClearFilters />}
         </Nothing>
       ) : events ? (
         <Results />
