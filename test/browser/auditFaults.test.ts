@@ -223,6 +223,12 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       );
       expect(beyond).toEqual([]);
     }
+    await page.evaluate("location.hash = '#timeline?since=2026-03-01T06:00:00Z&until=2026-03-04T06:00:00Z'");
+    const labels = (): Promise<string[]> =>
+      page.$$eval('.axis > *', (all) =>
+        all.filter((one) => one.checkVisibility()).map(({ textContent }) => textContent ?? ''),
+      );
+    await expect.poll(labels, 'on a narrow screen, dates remain').toEqual(['2026-03-02', '2026-03-03']);
   });
 
   test('names numbers on a narrow screen, whose count is one line', async () => {

@@ -99,10 +99,15 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
         ))}
       </div>
       <div class="axis" aria-hidden="true">
-        {ticks(first, last, isOfDays ? new Zone() : zone).map(({ time, label }) => {
+        {ticks(first, last, isOfDays ? new Zone() : zone).map(({ time, label }, i, all) => {
+          const date = all.findIndex(({ label }) => label.length === DATE);
           const at = (100 * (time - start)) / length;
           return (
-            <span key={time} style={{ left: `${at}%` }} class={at > 88 ? 'last' : at > 76 ? 'late' : ''}>
+            <span
+              key={time}
+              style={{ left: `${at}%` }}
+              class={at > 88 ? 'last' : at > 76 || (i - date) % 2 !== 0 ? 'spare' : ''}
+            >
               {label}
             </span>
           );
