@@ -4,6 +4,7 @@ import { useShown } from './app.ts';
 import { changedTexts, fillForm } from './dom.ts';
 import type { Problem } from './problem.ts';
 import { SCREENS, type Screen, timeOfDay } from './route.ts';
+import { capital } from './text.ts';
 import { TO_THE_MINUTE, type Zone } from './zone.ts';
 
 type Props = {
@@ -39,14 +40,14 @@ export function Filters({ screen, problem, suggestions, submit, name = '', child
     app.go(screen, { ...given, ...Object.fromEntries(changed) });
   }
 
-  const label: Record<string, string> = { id: `${noun.replace(/^./, (c) => c.toUpperCase())} ID` };
+  const label: Record<string, string> = { id: `${capital(noun)} ID` };
   return (
     <form ref={form} class={`filters ${name}`} aria-label="Filters" onSubmit={send}>
       {names.map((name) => (
         <Field
           key={name}
           name={name}
-          label={label[name] ?? name.replace(/^./, (c) => c.toUpperCase())}
+          label={label[name] ?? capital(name)}
           zone={timeOfDay(screen, name) === undefined ? undefined : zone}
           suggestions={suggestions[name]}
           isRefused={problem?.field === name}

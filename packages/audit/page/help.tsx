@@ -54,9 +54,9 @@ export function Help(): JSX.Element {
         </p>
       )}
       <p>
-        Each change is an <b>event</b>, which is appended and never changed. The <b>root</b> is a digest of
-        all events: it differs if one of them does. A <b>checkpoint</b> is the number of events and their
-        root, signed. A <b>receipt</b> is a file that proves that an event is in the log.
+        Each change is an <b>event</b>, appended to the log. The <b>root</b> is a digest of all events: it
+        differs if one of them does. A <b>checkpoint</b> is the number of events and their root, signed. A{' '}
+        <b>receipt</b> is a file that proves that an event is in the log.
       </p>
       <h3>If a check fails</h3>
       <p>

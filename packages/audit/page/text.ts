@@ -36,6 +36,8 @@ function exact(_key: string, value: unknown, { source }: { source: string }): un
 }
 const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown };
 
+export const capital = (word: string): string => word.replace(/^./, (letter) => letter.toUpperCase());
+
 /** The first characters of a text, without splitting a surrogate pair. */
 export function beginning(text: string, length: number): string {
   const cut = text.slice(0, length);

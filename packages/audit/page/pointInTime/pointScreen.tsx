@@ -6,7 +6,7 @@ import { Filters } from '../filters.tsx';
 import { Button, Cell, Frame, Nothing, ProblemText, Tag, Title } from '../parts.tsx';
 import { url } from '../route.ts';
 import { type State as EntityState, statesAt } from '../states.ts';
-import { are, counted } from '../text.ts';
+import { are, capital, counted } from '../text.ts';
 import { type PointState, ROWS, type Users } from './pointState.ts';
 
 /** The users that are listed; the field suggests more. */
@@ -97,7 +97,7 @@ function EntityStates({ user, changes, times, at, rows, isBusy }: Props): JSX.El
   const { zone, route } = state;
   const { entities } = app;
   const { noun } = entities;
-  const Noun = noun.replace(/^./, (c) => c.toUpperCase());
+  const Noun = capital(noun);
   const states = useMemo(() => statesAt(changes, at, entities), [changes, at]);
   const when = at < (times[0] ?? 0) ? `Before the first ${noun}` : zone.formatNamed(at);
   return (

@@ -3,7 +3,7 @@ import { DAY_MS, MINUTE_MS } from '../../src/histogram/bars.ts';
 import { useShown } from '../app.ts';
 import { Button } from '../parts.tsx';
 import { filtersOf, showFilter } from '../route.ts';
-import { beginning } from '../text.ts';
+import { beginning, capital } from '../text.ts';
 import type { Zone } from '../zone.ts';
 
 const MAX_CHIP_CHARACTERS = 60;
@@ -27,7 +27,7 @@ export function Chips(): JSX.Element {
         const shown = beginning(showFilter('timeline', [name, text], zone), MAX_CHIP_CHARACTERS);
         return (
           <span class="chip" key={name}>
-            <span>{name.replace(/^./, (c) => c.toUpperCase())}</span> <bdi>{shown}</bdi>
+            <span>{capital(name)}</span> <bdi>{shown}</bdi>
             <Button
               aria-label={`Remove ${name} ${shown}`}
               onClick={() => app.go('timeline', { ...fields, [name]: '' })}

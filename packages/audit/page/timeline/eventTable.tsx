@@ -5,7 +5,7 @@ import { focus, moveFocus } from '../dom.ts';
 import type { Entities } from '../entities.ts';
 import { describeErasure, type ShownEvent } from '../events.ts';
 import { Cell, StreamName, Tag } from '../parts.tsx';
-import { beginning, visible } from '../text.ts';
+import { beginning, capital, visible } from '../text.ts';
 import type { Zone } from '../zone.ts';
 import { EventDetail } from './eventDetail.tsx';
 
@@ -45,7 +45,7 @@ export function EventTable(): JSX.Element {
     }
   }
 
-  const noun = app.entities.noun.replace(/^./, (c) => c.toUpperCase());
+  const noun = capital(app.entities.noun);
   const columns = [`Time (${zone.name})`, 'User', noun, 'Tag', 'ID', 'Type', 'Position'];
   return (
     <table class="events" aria-label="Events, newest first">
