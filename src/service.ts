@@ -4,7 +4,6 @@ import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir, removeDrafts, WalThread } from '@event-sourced/event-log/disk';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
-import { isFault } from '@event-sourced/node/cli';
 import { freeAddress, openFilesLimit } from '@event-sourced/node/process';
 import {
   CheckpointFiles,
@@ -173,7 +172,6 @@ async function useSetting<T>(setting: string, use: () => Promise<T>): Promise<T>
   try {
     return await use();
   } catch (error) {
-    if (isFault(error)) throw error;
     throw new Error(`cannot use ${setting}: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -62,10 +62,8 @@ export async function serve(process: NodeJS.Process): Promise<void> {
 function assertCodeGeneration(): void {
   try {
     new Function();
-  } catch (error) {
-    throw new Error('remove --disallow-code-generation-from-strings from the options of Node', {
-      cause: error,
-    });
+  } catch {
+    throw new Error('remove --disallow-code-generation-from-strings from the options of Node');
   }
 }
 

@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { logFile } from '@event-sourced/event-log/disk';
 import { logWith } from '@event-sourced/testing/logs';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { describe, expect, test } from 'vitest';
@@ -27,12 +29,11 @@ describe('the command line as a process', () => {
   });
 
   test('prints a fault of the code with its stack, and an expected error in a sentence', async () => {
-    const fault = 'process.umask = () => null.code;';
-    const preload = `data:text/javascript,${encodeURIComponent(fault)}`;
+    const options = preload('process.umask = () => null.code;');
     const env = { DATA_DIR: join(tempDir(), 'data') };
     for (const args of [[], ['verify']]) {
       const { code, stdout, stderr } = await run({
-        command: [NODE, '--import', preload, MAIN, ...args],
+        command: [NODE, ...options, MAIN, ...args],
         env,
       });
       expect([code, stdout]).toEqual([1, '']);
@@ -41,6 +42,64 @@ describe('the command line as a process', () => {
       );
     }
     expect((await main(['verify'], env)).stderr).toMatch(/^[^\n]+\n$/);
+  });
+
+  const preload = (code: string) => ['--import', `data:text/javascript,${encodeURIComponent(code)}`];
+  const withSql = (from: string, to: string) =>
+    preload(`
+      import { DatabaseSync } from 'node:sqlite';
+      for (const name of ['exec', 'prepare']) {
+        const method = DatabaseSync.prototype[name];
+        DatabaseSync.prototype[name] = function (sql) {
+          return method.call(this, sql.replace(${JSON.stringify(from)}, ${JSON.stringify(to)}));
+        };
+      }`);
+
+  test.each([
+    [
+      'a view',
+      withSql('CREATE TABLE plants', 'CREATE TABEL plants'),
+      'near "TABEL": syntax error',
+      'plantsByUser',
+    ],
+    ['a fold', withSql('INTO plants', 'INTO plans'), 'no such table: plans', 'plantsByUser'],
+    ['a read', withSql('SELECT position,', 'SELECT positon,'), 'no such column: positon', 'read'],
+    [
+      'the writer',
+      withSql('INSERT INTO events', 'INSERT INTO event'),
+      'no such table: event',
+      'appendWorker',
+    ],
+    [
+      'a route',
+      preload(`
+        import { subscribe } from 'node:diagnostics_channel';
+        subscribe('fastify.initialization', ({ fastify }) => fastify.get('/plants', () => {}));`),
+      "Method 'GET' already declared for route '/plants'",
+      'plantRoutes',
+    ],
+  ])('prints the file and line of a fault in %s', async (_, options, message, file) => {
+    const dir = tempDir();
+    const { code, stderr } = await run({ command: [NODE, ...options, MAIN], env: { DATA_DIR: dir } });
+    expect(code).toBe(1);
+    const [first, ...stack] = stderr.split('\n');
+    expect(first).toContain(message);
+    expect(stack.join('\n')).toMatch(new RegExp(` at .*/${file}\\.ts:\\d+`));
+  });
+
+  test('names the file of a log that another program has changed, also if SQLite reports an error of SQL', async () => {
+    const dir = logWith({ events: 1 });
+    const file = logFile(dir);
+    const db = new DatabaseSync(file);
+    db.exec('ALTER TABLE events RENAME COLUMN metadata TO meta');
+    db.close();
+    for (const [args, use] of [
+      [[], 'use'],
+      [['verify'], 'read'],
+    ] as const)
+      expect((await main([...args], { DATA_DIR: dir })).stderr).toMatch(
+        new RegExp(`^cannot ${use} the log ${file}: no such column: metadata\n`),
+      );
   });
 
   test('the server needs the compiler of Node, and creates no file without it', async () => {

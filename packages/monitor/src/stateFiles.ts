@@ -61,9 +61,9 @@ export class StateFiles {
       const { code, message } = error as NodeJS.ErrnoException;
       if (typeof code === 'string' && !code.startsWith('ERR_'))
         return orNotChecked(`read ${file}`)(error as Error);
+      // No cause: malformed JSON in a file is no fault of the code.
       throw new Error(
         `the file ${file} belongs to another log, or is damaged; it was not changed: ${printable(message)}`,
-        { cause: error },
       );
     }
   }

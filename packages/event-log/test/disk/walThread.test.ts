@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, onTestFinished, test } from 'vitest';
 import { fileIdentity } from '../../../node/src/files/fileIdentity.ts';
-import { SQLITE } from '../../../node/src/files/sqlite.ts';
+import { SQLITE } from '../../../node/src/files/sqliteCode.ts';
 import { WalThread } from '../../src/disk/walThread.ts';
 
 test('a WAL checkpoint that fails resolves with the error and its SQLite code', async () => {

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
-import { hasSqliteCode, SQLITE } from './sqlite.ts';
+import { hasSqliteCode, SQLITE } from './sqliteCode.ts';
 
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_POLL_MS = 10;

@@ -6,11 +6,9 @@ export {
   assertWritable,
   DamagedFile,
   fileSize,
-  hasSqliteCode,
   isDamage,
-  isSqliteError,
   openReadOnly,
   prepareArrays,
-  SQLITE,
   truncateWal,
 } from './sqlite.ts';
+export { hasSqliteCode, isSqliteError, SQLITE } from './sqliteCode.ts';

@@ -1,31 +1,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-
-/** The SQLite result codes that are handled (https://sqlite.org/rescode.html). */
-export const SQLITE = {
-  ERROR: 1,
-  BUSY: 5,
-  READONLY: 8,
-  CORRUPT: 11,
-  CANTOPEN: 14,
-  CONSTRAINT: 19,
-  NOTADB: 26,
-  IOERR_SHORT_READ: 522,
-  IOERR_FSYNC: 1034,
-  IOERR_DIR_FSYNC: 1290,
-} as const;
-
-/** Whether SQLite reported an error or its cause: the file is damaged, or temporarily unreadable. */
-export const isSqliteError = (error: unknown): boolean =>
-  error instanceof Error && ('errcode' in error || isSqliteError(error.cause));
-
-/** Whether an error has one of SQLite's result codes; a primary code includes its extended codes. */
-export function hasSqliteCode(error: unknown, ...codes: number[]): boolean {
-  if (!(error instanceof Error && 'errcode' in error)) return false;
-  const code = Number(error.errcode);
-  return codes.includes(code) || codes.includes(code & 0xff);
-}
+import { hasSqliteCode, SQLITE } from './sqliteCode.ts';
 
 /** A file differs from what was written to it, and SQLite cannot detect it. */
 export class DamagedFile extends Error {
