@@ -4,7 +4,7 @@ import { newEventId, START } from '@event-sourced/event-log';
 import { lockDataDir, removeDrafts, WalThread } from '@event-sourced/event-log/disk';
 import { type Progress, ReadYourWrites } from '@event-sourced/event-log/views';
 import { serveMetrics } from '@event-sourced/http';
-import { freeAddress, openFilesLimit } from '@event-sourced/node/process';
+import { freeAddress, openFiles } from '@event-sourced/node/process';
 import {
   CheckpointFiles,
   Checkpoints,
@@ -163,8 +163,8 @@ export async function startService(
 }
 
 function maxConnections(): number {
-  const files = openFilesLimit();
-  return Math.max(files - RESERVED_FILES, Math.floor(files / 2));
+  const { open, max } = openFiles();
+  return Math.max(max - RESERVED_FILES, Math.floor((max - open) / 2));
 }
 
 /** @throws Error that names the setting to change */

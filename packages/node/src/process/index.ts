@@ -1,4 +1,4 @@
 export { freeAddress } from './freeAddress.ts';
-export { openFilesLimit } from './openFilesLimit.ts';
+export { openFiles } from './openFiles.ts';
 export { useProxyFromEnv } from './proxy.ts';
 export { handleSignals, runUntilSignal } from './signals.ts';
