@@ -9,7 +9,9 @@ fail() {
 
 [ -e "$root/node_modules/.package-lock.json" ] || fail "The dependencies are missing: run \`npm ci\` in $root first."
 case $1 in
-  node_modules/*) [ -e "$root/$1" ] || fail "The development dependencies are missing: run \`npm ci\` in $root first." ;;
+  node_modules/* | packages/*)
+    [ -e "$root/node_modules/vitest" ] || fail "The development dependencies are missing: run \`npm ci\` in $root first."
+    ;;
 esac
 # Compiled code halves the time to start, if the directory can be written.
 export NODE_COMPILE_CACHE="${NODE_COMPILE_CACHE:-$root/node_modules/.cache/compiled}"

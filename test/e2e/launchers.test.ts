@@ -122,13 +122,15 @@ describe('a launcher', () => {
     run({ env, command: [launcher('plant-store')] });
   const runsOn = (name: string) => ({ code: 3, signal: null, stdout: `${name}\n`, stderr: '' });
 
-  test('says which command installs what npm test needs', async () => {
-    const { dir, env } = checkout(OWN);
-    const [, test = ''] = /^exec (.*)$/.exec(manifest.scripts.test) ?? [];
-    const stderr = `The development dependencies are missing: run \`npm ci\` in ${dir} first.\n`;
-    const command = [where('sh'), ...test.split(' ').slice(1)];
-    expect(await run({ cwd: dir, env, command })).toEqual({ code: 1, signal: null, stdout: '', stderr });
-  });
+  test.each(['test', 'dev', 'bundle', 'build', 'types', 'lint'] as const)(
+    'says which command installs what npm run %s needs',
+    async (name) => {
+      const { dir, env } = checkout(OWN);
+      const stderr = `The development dependencies are missing: run \`npm ci\` in ${dir} first.\n`;
+      const command = [where('sh'), '-c', manifest.scripts[name]];
+      expect(await run({ cwd: dir, env, command })).toEqual({ code: 1, signal: null, stdout: '', stderr });
+    },
+  );
 
   test.each(NEW_ENOUGH)('runs on the Node in the PATH if it is %s', async (own) => {
     expect(await launch(checkout({ ...INSTALLED, own }))).toEqual(runsOn('own'));
