@@ -66,6 +66,47 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     expect(await texts(page, '.bad')).toEqual([]);
   });
 
+  const PAGE = { contentType: 'text/html; charset=utf-8', body: '<title>Sign in</title>\n' };
+
+  const FOREIGN = /^\? \/.* could not be asked: the answer is .*, so it is not the service's\. Try again\.$/;
+
+  test.each([
+    [/^\/log-key$/, '#key', PAGE, FOREIGN],
+    [/^\/log-key$/, '#key', { contentType: 'text/plain', body: 'Back at noon\n' }, FOREIGN],
+    [/^\/log-key$/, '#key', { ...PAGE, status: 404 }, /^\? The service answers 404\.$/],
+    [/^\/checkpoint$/, '#checkpoint', PAGE, FOREIGN],
+    [/^\/tile\//, '#whole', PAGE, FOREIGN],
+    [/^\/events\?end=true$/, '#whole', PAGE, FOREIGN],
+  ])(
+    'shows no contradiction when the answer to %s is not the service’s',
+    async (path, card, answer, shown) => {
+      const { page } = await auditPage(shared);
+      let isForeign = true;
+      await intercept(page, path, (request) => (isForeign ? request.respond(answer) : request.continue()));
+      await openCheck(page, await get('/log-key'));
+      if (card === '#whole') await click(page, '.read');
+      await page.waitForSelector(`${card} :is(.unknown, .bad)`);
+      expect(await texts(page, '.bad')).toEqual([]);
+      expect(await texts(page, `${card} .unknown`)).toEqual([expect.stringMatching(shown)]);
+      isForeign = false;
+      await submit(page, '#check', { key: await get('/log-key') });
+      await becomes(page, '#key .good', ['✓ The service states the same key.']);
+      await click(page, '.read');
+      await page.waitForSelector('.verdict[data-state="good"]');
+    },
+  );
+
+  test.each([
+    [/^\/tile\//, 'application/octet-stream', /^✗ Tile\/0\/000\.p\/4 has 1 bytes, not 128\./],
+    [/^\/events\?end=true$/, 'application/x-ndjson', /^✗ The event at index 0 is not the one in the tree\./],
+  ])('shows a contradiction in a wrong answer to %s of the type %s', async (path, contentType, problem) => {
+    const { page } = await auditPage(shared);
+    await intercept(page, path, (request) => request.respond({ contentType, body: '\n' }));
+    await openCheck(page, await get('/log-key'));
+    await click(page, '.read');
+    await becomes(page, '#whole .bad', [expect.stringMatching(problem)]);
+  });
+
   test('shows no contradiction when the checkpoint cannot be asked, or the check is stopped', async () => {
     const { page } = await auditPage(shared);
     let held: HTTPRequest | undefined;
@@ -252,7 +293,7 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     const { page } = await auditPage(shared);
     await intercept(page, /^\/events\?end=true$/, async (request) => {
       const body = (await get('/events?end=true')).replace('"name":"Fern"', '"name":"Elm"');
-      await request.respond({ body });
+      await request.respond({ contentType: 'application/x-ndjson', body });
     });
     const file = join(tempDir(), 'fern.tlog-proof');
     writeFileSync(file, await get('/proofs/plants?id=0&user=alice'));

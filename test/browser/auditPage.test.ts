@@ -223,7 +223,10 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
     page.on('request', (request) => {
       if (request.url().endsWith('/checkpoint?latest')) void request.respond({ status: 503, body: '{}' });
       else if (request.url().endsWith('/checkpoint'))
-        void request.respond({ body: `log\n240\n${'A'.repeat(43)}=\n\n— log AAAAAAA=\n` });
+        void request.respond({
+          contentType: 'text/plain',
+          body: `log\n240\n${'A'.repeat(43)}=\n\n— log AAAAAAA=\n`,
+        });
       else void request.continue();
     });
     await submit(page, '#timeline', { user: 'alice' });

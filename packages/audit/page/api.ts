@@ -13,6 +13,14 @@ export class ApiError extends Error {
   }
 }
 
+/** The media types of the service's answers. */
+type MediaType =
+  | 'application/json'
+  | 'application/octet-stream'
+  | 'application/x-ndjson'
+  | 'text/event-stream'
+  | 'text/plain';
+
 type Options = { headers?: Record<string, string>; signal?: AbortSignal };
 
 type Handlers = {
@@ -21,6 +29,9 @@ type Handlers = {
   /** A request did not reach the service. */
   onUnreachable: () => void;
 };
+
+/** Whether the service has no such resource. A 404 of a proxy says nothing about the service. */
+export const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.code === 40401;
 
 /** The HTTP API with the auditor's token, which is stored only here. */
 export class Api {
@@ -32,14 +43,17 @@ export class Api {
     this.#handlers = handlers;
   }
 
-  /** GETs a path; waits for the rate limit. @throws ApiError; TypeError if the service is unavailable */
-  async get(path: string, options: Options = {}): Promise<Response> {
-    const response = await this.#fetch(path, options);
-    if (response.ok) return response;
+  /**
+   * GETs a path; waits for the rate limit. @throws ApiError; TypeError if the service is unavailable; Error if the answer
+   * has another type
+   */
+  async get(path: string, type: MediaType, options: Options = {}): Promise<Response> {
+    const response = await this.#fetch(path, type, options);
+    if (response.ok) return ofType(type, path, response);
     if (response.status === 429) {
       await pause(1_000 * Number(response.headers.get('retry-after') ?? 1), options.signal);
       options.signal?.throwIfAborted();
-      return this.get(path, options);
+      return this.get(path, type, options);
     }
     const { error, message = `The service answers ${response.status}` } = await response
       .json()
@@ -49,18 +63,18 @@ export class Api {
   }
 
   async getBytes(path: string, options?: Options): Promise<Uint8Array> {
-    return (await this.get(path, options)).bytes();
+    return (await this.get(path, 'application/octet-stream', options)).bytes();
   }
 
   async getText(path: string, options?: Options): Promise<string> {
-    return (await this.get(path, options)).text();
+    return (await this.get(path, 'text/plain', options)).text();
   }
 
-  async #fetch(path: string, options: Options): Promise<Response> {
+  async #fetch(path: string, accept: MediaType, options: Options): Promise<Response> {
     try {
       return await fetch(path, {
         ...options,
-        headers: { ...options.headers, authorization: `Bearer ${this.#token}` },
+        headers: { ...options.headers, accept, authorization: `Bearer ${this.#token}` },
         redirect: 'error',
         cache: 'no-store', // the check must detect changed tiles
       });
@@ -69,6 +83,16 @@ export class Api {
       throw error;
     }
   }
+}
+
+/** An answer of this type. A login page, or the page of a proxy, is not the service's, whatever its status. @throws Error */
+function ofType(expected: MediaType, path: string, response: Response): Response {
+  const type = response.headers.get('content-type') ?? 'without a type';
+  if (type.split(';')[0]?.trim().toLowerCase() === expected) return response;
+  void response.body?.cancel();
+  throw new Error(
+    `/${path} could not be asked: the answer is ${type}, not ${expected}, so it is not the service's. Try again`,
+  );
 }
 
 /** The size of the log in its latest checkpoint, or else in the cosigned one; undefined if there is none. */

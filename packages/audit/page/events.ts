@@ -4,6 +4,7 @@ import type { BarCounts } from '../src/histogram/bars.ts';
 import type { Api } from './api.ts';
 import { counted, parseTime } from './text.ts';
 
+const NDJSON = 'application/x-ndjson';
 /** Not less than the last line of a replay. */
 const END_BYTES = 64;
 
@@ -57,7 +58,7 @@ export async function readPage(
   query: URLSearchParams | string,
   signal: AbortSignal,
 ): Promise<EventPage> {
-  const response = await api.get(`events?${query}`, { signal });
+  const response = await api.get(`events?${query}`, NDJSON, { signal });
   const lines = (await response.text()).split('\n').filter((line) => line !== '');
   const [, url] = /<([^>]*)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
   const next = url === undefined ? undefined : new URL(url, location.href).search.slice(1);
@@ -74,7 +75,8 @@ export async function readHistogram(
   query: URLSearchParams | string,
   signal: AbortSignal,
 ): Promise<Histogram> {
-  return (await api.get(`events/histogram?${query}`, { signal })).json() as Promise<Histogram>;
+  const response = await api.get(`events/histogram?${query}`, 'application/json', { signal });
+  return response.json() as Promise<Histogram>;
 }
 
 /** The lines of a whole replay. @throws ApiError; Error if it breaks off */
@@ -83,15 +85,14 @@ export async function* replayLines(
   query: Record<string, string>,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
-  yield* untilEnd(
-    readLines(await api.get(`events?${new URLSearchParams({ ...query, end: 'true' })}`, { signal })),
-  );
+  const path = `events?${new URLSearchParams({ ...query, end: 'true' })}`;
+  yield* untilEnd(readLines(await api.get(path, NDJSON, { signal })));
 }
 
 /** A whole replay as a file, with its last line. @throws ApiError; Error if it breaks off */
 export async function replayFile(api: Api, query: URLSearchParams): Promise<Blob> {
   query.set('end', 'true');
-  const file = await (await api.get(`events?${query}`)).blob();
+  const file = await (await api.get(`events?${query}`, NDJSON)).blob();
   await Array.fromAsync(untilEnd(readLines(new Response(file.slice(-END_BYTES)))));
   return file;
 }

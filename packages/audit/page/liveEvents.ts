@@ -32,14 +32,14 @@ export class LiveEvents {
 
   /** Calls `onEvent` until the signal aborts. @throws ApiError */
   async follow({ query, after, signal, onEvent, onState }: Options): Promise<void> {
-    const headers: Record<string, string> = { accept: 'text/event-stream' };
+    const headers: Record<string, string> = {};
     if (after !== undefined) headers['last-event-id'] = after;
     const lose = (error: unknown): void => onState({ state: 'lost', problem: errorMessage(error) });
     for (let retryMs = FIRST_RETRY_MS; !signal.aborted; retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)) {
       const silence = new Silence();
       this.#silence = silence;
       try {
-        const response = await this.#api.get(`events?${query}`, {
+        const response = await this.#api.get(`events?${query}`, 'text/event-stream', {
           headers,
           signal: AbortSignal.any([signal, silence.signal]),
         });

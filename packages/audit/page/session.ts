@@ -49,7 +49,7 @@ export function createApp(store: Store<State>, entities: Entities, icon: string)
     });
     store.set({ session: { isSignedIn: false, isBusy: true, problem: '' } });
     try {
-      await api.get('events?limit=0');
+      await api.get('events?limit=0', 'application/x-ndjson');
     } catch (error) {
       if (attempt !== attempts) return;
       return store.set({ session: { isSignedIn: false, isBusy: false, problem: errorMessage(error) } });

@@ -7,7 +7,7 @@ import {
   tilePath,
   type VerifierKey,
 } from '@event-sourced/tlog';
-import { type Api, ApiError, pause } from '../api.ts';
+import { type Api, isNotFound, pause } from '../api.ts';
 import { replayLines } from '../events.ts';
 import { readLog } from '../readLog.ts';
 import type { State } from '../state.ts';
@@ -52,12 +52,18 @@ export class Checker {
 
   /** The key that the service states; undefined without a tree. An impostor could state it as well. */
   async #ownKey(): Promise<string | undefined> {
+    const own = await this.#api.getText('log-key').catch((error) => {
+      if (!isNotFound(error)) throw error;
+    });
+    if (own === undefined) return undefined;
     try {
-      return (await this.#api.getText('log-key')).trim();
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return undefined;
-      throw error;
+      parseVerifierKey(own);
+    } catch {
+      throw new Error(
+        "/log-key could not be asked: the answer is no key, so it is not the service's. Try again",
+      );
     }
+    return own.trim();
   }
 
   /** Forgets all results, and checks the key and the checkpoint that the service shows. */

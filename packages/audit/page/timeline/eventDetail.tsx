@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ApiError, errorMessage } from '../api.ts';
+import { errorMessage, isNotFound } from '../api.ts';
 import { useShown } from '../app.ts';
 import { saveFile } from '../dom.ts';
 import { namesOf, type ShownEvent } from '../events.ts';
@@ -9,8 +9,6 @@ import { url } from '../route.ts';
 import { indentedJson } from '../text.ts';
 import { ErasedEvent, ErasureRecord } from './erasure.tsx';
 
-/** The error code of an unknown path. */
-const NOT_FOUND = 40401;
 /** Attributes that every event of a log shares, and those that the JSON shows better. */
 const HIDDEN = [
   'specversion',
@@ -87,7 +85,8 @@ function EntityActions({ event }: { event: ShownEvent }): JSX.Element {
 
   async function saveReceipt(): Promise<void> {
     try {
-      const receipt = await readers().api.get(`proofs/${noun}s?${new URLSearchParams({ user, id })}`);
+      const path = `proofs/${noun}s?${new URLSearchParams({ user, id })}`;
+      const receipt = await readers().api.get(path, 'text/plain');
       saveFile(`${noun}-${id}.tlog-proof`, await receipt.blob());
       say(
         <>
@@ -95,8 +94,9 @@ function EntityActions({ event }: { event: ShownEvent }): JSX.Element {
         </>,
       );
     } catch (error) {
-      const hasNoTree = error instanceof ApiError && error.code === NOT_FOUND;
-      say(hasNoTree ? 'The service has no Merkle tree, so it gives no receipts.' : errorMessage(error));
+      say(
+        isNotFound(error) ? 'The service has no Merkle tree, so it gives no receipts.' : errorMessage(error),
+      );
     }
   }
 
