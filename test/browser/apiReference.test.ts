@@ -129,6 +129,33 @@ test.skipIf(!HAS_BROWSER)(
     expect(await page.$eval('main', ({ textContent }) => textContent)).not.toContain('127.0.0.1:3000');
 
     await page.locator(`${CREATE} .try > summary`).click();
+    const command = `${CREATE} .try .code code`;
+    const lines = async () => (await page.$eval(command, ({ textContent }) => textContent))?.split(' \\\n  ');
+    const example = await page.$eval(`${CREATE} textarea`, ({ value }) => value);
+    expect(await lines()).toEqual([
+      `curl '${url}/plants'`,
+      '-H "Authorization: Bearer $TOKEN"',
+      "-H 'Content-Type: application/json'",
+      `-d '${JSON.stringify(JSON.parse(example))}'`,
+    ]);
+    for (const [body, sent] of [
+      [
+        '{ "n": [1.0, 12345678901234567890],\n\t"a \\" b": "c  d" }',
+        '{"n":[1.0,12345678901234567890],"a \\" b":"c  d"}',
+      ],
+      ['{ "id": 1,\n}', '{ "id": 1,\n}'],
+    ] as const) {
+      await page.locator(`${CREATE} textarea`).fill(body);
+      expect((await lines())?.at(-1)).toBe(`-d '${sent}'`);
+    }
+    await page.$eval(`${CREATE} form`, (form) => {
+      form.dataset.method = 'PUT';
+      form.oninput?.(new Event('input'));
+    });
+    expect((await lines())?.[0]).toBe(`curl -X PUT '${url}/plants'`);
+    await page.$eval(`${CREATE} form`, (form) => {
+      form.dataset.method = 'POST';
+    });
     await page.locator(`${CREATE} textarea`).fill(`{\n  "id": 7,\n  "name": "Ann's"\n}`);
     await page.locator(`${CREATE} .copy`).click();
     const curl = (await page.evaluate('copied')) as string;

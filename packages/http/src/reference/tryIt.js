@@ -71,12 +71,28 @@ const question = ({ method, path, body }) =>
   `${method} ${SERVICE}${path}\n\n${body}\n\nThis cannot be undone. Send it?`;
 
 /** The command that sends a request, for a shell with the token in TOKEN. */
-function toCurl({ path, headers, body }) {
+function toCurl({ method, path, headers, body }) {
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   const fields = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`);
-  const data = body === undefined ? [] : [`-d ${quoted(body)}`];
-  const lines = [`curl ${quoted(SERVICE + path)}`, '-H "Authorization: Bearer $TOKEN"', ...fields, ...data];
+  const data = body === undefined ? [] : [`-d ${quoted(compact(body))}`];
+  const option = method === (body === undefined ? 'GET' : 'POST') ? '' : `-X ${method} `;
+  const lines = [
+    `curl ${option}${quoted(SERVICE + path)}`,
+    '-H "Authorization: Bearer $TOKEN"',
+    ...fields,
+    ...data,
+  ];
   return lines.join(' \\\n  ');
+}
+
+/** JSON without white space between its tokens, whose digits and strings stay as they are; other texts unchanged. */
+function compact(text) {
+  try {
+    JSON.parse(text);
+  } catch {
+    return text;
+  }
+  return text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1');
 }
 
 /** Sends a request, and shows the response while it arrives. */
