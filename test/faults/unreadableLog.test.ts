@@ -37,4 +37,17 @@ describe.skipIf(!canInject)('a log whose disk cannot be read', () => {
       /^cannot use the log [^\n]+: (disk I\/O error|the disk cannot read [^\n]+: EIO[^\n]+)\n$/,
     );
   });
+
+  // `verify` and `backup` read on two threads.
+  test.for(
+    [100, 800].flatMap((from) =>
+      [['verify'], ['backup', 'copy.db'], ['replay']].map((args) => ({ from, args })),
+    ),
+  )('is named by a command, from read $from on: $args', async ({ from, args }) => {
+    const dir = logWith({ events: EVENTS });
+    const command = [...failingReads(join(dir, 'log.db'), from), NODE, MAIN, ...args];
+    const { code, stderr } = await run({ command, cwd: dir, env: { DATA_DIR: dir } });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^(disk I\/O error|the disk cannot read [^\n]+log\.db: EIO[^\n]+)\n$/);
+  });
 });

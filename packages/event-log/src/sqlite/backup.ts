@@ -6,7 +6,7 @@ import { unlessAborted } from '@event-sourced/node/time';
 import { readHeader } from '../disk/header.ts';
 import { isStub } from '../erasure/erasure.ts';
 import type { EventLog } from '../eventStore.ts';
-import { assertIsLog, isInWalMode } from './file.ts';
+import { assertIsLog, causeOf, isInWalMode } from './file.ts';
 import { setScrubbed } from './overwrite.ts';
 import { prepareReads } from './read.ts';
 
@@ -26,12 +26,14 @@ export async function copyLogFile(from: string, to: string, signal: AbortSignal)
 }
 
 function copy({ from, to }: Copy): void {
-  {
+  try {
     using source = openReadOnly(from);
     source.exec('PRAGMA secure_delete = ON'); // the new file inherits it: moving a row leaves no copy
     source.prepare('VACUUM INTO ?').run(to);
     using target = new DatabaseSync(to);
     if (readHeader(target).isUnscrubbed) setScrubbed(target); // nothing was overwritten in this file
+  } catch (error) {
+    throw causeOf(error, from);
   }
   fsyncPath(to);
 }

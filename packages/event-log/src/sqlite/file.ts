@@ -3,6 +3,7 @@ import { basename, dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { assertWritable, fileSize, fsyncPath, isDamage, openReadOnly } from '@event-sourced/node/files';
 import { readHeader } from '../disk/header.ts';
+import { StoreUnavailable } from '../eventStore.ts';
 
 /** 'PLog' in ASCII: the application ID in the header of a log file. */
 const APPLICATION_ID = 0x504c6f67;
@@ -110,28 +111,40 @@ export function recoverWal(file: string): void {
 export const wasNotClosed = (file: string): boolean => fileSize(`${file}-wal`) > 0;
 
 /**
- * The first problem that SQLite's quick_check finds in a database and its write-ahead log; undefined if none.
- * @throws Error, also if the disk does not return the bytes: SQLite reports that as damage, too
+ * The problems that a SQLite check finds in a database and its write-ahead log, at most `max` lines
+ * (https://sqlite.org/pragma.html). @throws Error, also if the disk cannot read it
  */
-export function findDamage(file: string): string | undefined {
-  const found = quickCheck(file);
-  if (found !== undefined) assertReadable(file);
+export function findDamage(file: string, check: 'quick_check' | 'integrity_check', max: number): string[] {
+  const found = findings(file, check, max);
+  if (found.length > 0) assertReadable(file);
   return found;
 }
 
-function quickCheck(file: string): string | undefined {
+function findings(file: string, check: string, max: number): string[] {
   try {
     using db = openReadOnly(file);
-    return findings(db, 'quick_check', 1)[0];
+    const rows = db.prepare(`PRAGMA ${check}(${max})`).all() as Record<string, string>[];
+    const texts = rows.map((row) => row[check] as string);
+    return texts.filter((text) => text !== 'ok').map((text) => text.replaceAll(/\s*\n\s*/g, ' '));
   } catch (error) {
-    if (isDamage(error)) return (error as Error).message;
+    if (isDamage(error)) return [(error as Error).message];
     throw error;
   }
 }
 
+/** An error of a database, or why the disk cannot read it: SQLite reports that as damage, too. See `assertReadable`. */
+export function causeOf(error: unknown, file: string): Error {
+  try {
+    if (isDamage(error)) assertReadable(file);
+    return error as Error;
+  } catch (failure) {
+    return failure as Error;
+  }
+}
+
 /**
- * Reads a database and its write-ahead log. Not for a process that has it open: see `assertWalFits`.
- * @throws Error if the disk does not return all bytes
+ * Reads a database and its write-ahead log. Not for a process that writes it: see `assertWalFits`.
+ * @throws StoreUnavailable if the disk does not return all bytes
  */
 export function assertReadable(file: string): void {
   const bytes = Buffer.alloc(1024 * 1024);
@@ -140,18 +153,13 @@ export function assertReadable(file: string): void {
     try {
       while (readSync(fd, bytes) > 0);
     } catch (error) {
-      throw new Error(`the disk cannot read ${path}: ${(error as Error).message}`, { cause: error });
+      throw new StoreUnavailable(`the disk cannot read ${path}: ${(error as Error).message}`, {
+        cause: error,
+      });
     } finally {
       closeSync(fd);
     }
   }
-}
-
-/** The problems that a SQLite check finds in a database, at most `max` lines (https://sqlite.org/pragma.html). */
-export function findings(db: DatabaseSync, check: 'quick_check' | 'integrity_check', max: number): string[] {
-  const rows = db.prepare(`PRAGMA ${check}(${max})`).all() as Record<string, string>[];
-  const texts = rows.map((row) => row[check] as string);
-  return texts.filter((text) => text !== 'ok').map((text) => text.replaceAll(/\s*\n\s*/g, ' '));
 }
 
 const REMOVE_WAL = (file: string): string => `remove ${basename(file)}-wal and ${basename(file)}-shm`;

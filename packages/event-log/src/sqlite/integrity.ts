@@ -3,7 +3,7 @@ import { openReadOnly } from '@event-sourced/node/files';
 import { finish, isThreadFor, Thread, threadData } from '@event-sourced/node/threads';
 import { unlessAborted } from '@event-sourced/node/time';
 import type { Position, Problem } from '../eventStore.ts';
-import { findings, SCHEMA } from './file.ts';
+import { causeOf, findDamage, SCHEMA } from './file.ts';
 
 // SQLite's integrity_check blocks its thread, so it runs on its own thread. This file has the code of both threads.
 
@@ -34,12 +34,16 @@ export async function checkLogFile(
 }
 
 function check(file: string): Findings {
-  using db = openReadOnly(file);
-  const { problems, notices } = checkSchema(db);
-  const damage = findings(db, 'integrity_check', MAX_FINDINGS);
-  // Damaged indexes may lack revisions, or be unreadable.
-  const found = damage.length > 0 ? damage.map(toProblem) : wrongRevisions(db);
-  return { problems: [...problems.map((problem) => ({ problem })), ...found], notices };
+  const damage = findDamage(file, 'integrity_check', MAX_FINDINGS);
+  try {
+    using db = openReadOnly(file);
+    const { problems, notices } = checkSchema(db);
+    // Damaged indexes may lack revisions, or be unreadable.
+    const found = damage.length > 0 ? damage.map(toProblem) : wrongRevisions(db);
+    return { problems: [...problems.map((problem) => ({ problem })), ...found], notices };
+  } catch (error) {
+    throw causeOf(error, file);
+  }
 }
 
 const toProblem = (finding: string): Problem => ({ problem: `the log is damaged: ${finding}` });

@@ -6,7 +6,7 @@ import { findDamage } from './file.ts';
 /** The first problem, null if there is none, or why the file could not be checked. */
 export type CheckResult = { finding: string | null } | { error: string };
 
-if (isThreadFor(import.meta.url)) finish(findDamage(threadData()));
+if (isThreadFor(import.meta.url)) finish(findDamage(threadData(), 'quick_check', 1)[0]);
 else {
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
   const thread = new Thread<never, string | undefined>(new URL(import.meta.url), { data: process.argv[2] });

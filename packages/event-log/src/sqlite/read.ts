@@ -17,7 +17,7 @@ import {
   StoreUnavailable,
 } from '../eventStore.ts';
 import { MAX_POSITION } from '../position.ts';
-import { assertIsLog, assertWalFits, UnusableLog } from './file.ts';
+import { assertIsLog, assertReadable, assertWalFits, causeOf, UnusableLog } from './file.ts';
 
 /** The maximum number of events in a batch of a subscription. */
 export const BATCH_SIZE = 500;
@@ -35,7 +35,7 @@ export type LogReaderOptions = {
 
 type ReadOptions = {
   forHashing?: boolean | undefined;
-  /** Called each time a read finds damage. */
+  /** Called each time a read finds damage; the read rejects with what it throws. */
   onDamage?: (error: LogDamaged) => void;
 };
 
@@ -179,10 +179,10 @@ function openForReading(file: string, { forHashing }: LogReaderOptions) {
     assertWalFits(file);
     db = openReadOnly(file);
     assertIsLog(db);
-    return { db, reads: prepareReads(db, { forHashing }) };
+    return { db, reads: prepareReads(db, { forHashing, onDamage: () => assertReadable(file) }) };
   } catch (error) {
     db?.close();
-    throw new UnusableLog(`cannot read the log ${file}: ${(error as Error).message}`, { cause: error });
+    throw new UnusableLog(`cannot read the log ${file}: ${causeOf(error, file).message}`, { cause: error });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { fileSize, isDamage } from '@event-sourced/node/files';
+import { fileSize } from '@event-sourced/node/files';
 import { unlessAborted } from '@event-sourced/node/time';
 import { appendRequest } from '../appendRequest.ts';
 import { WalThread } from '../disk/walThread.ts';
@@ -17,7 +17,7 @@ import {
 } from '../eventStore.ts';
 import { traceAppend } from '../tracing/spans.ts';
 import { AppendQueue } from './appendQueue.ts';
-import { assertReadable, openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
+import { causeOf, openLogFile, recover, UnusableLog, wasNotClosed } from './file.ts';
 import { type StubRow, spaceToRewrite } from './overwrite.ts';
 import type { CheckResult } from './quickCheckProcess.ts';
 import { BATCH_SIZE, follow, prepareReads } from './read.ts';
@@ -49,18 +49,8 @@ export async function openSqliteStore(options: Options): Promise<ErasableStore> 
   try {
     return await open(options);
   } catch (error) {
-    const { message } = diskFailure(error, options.file) ?? (error as Error);
+    const { message } = causeOf(error, options.file);
     throw new UnusableLog(`cannot use the log ${options.file}: ${message}`, { cause: error });
-  }
-}
-
-/** Why the disk cannot read a log that SQLite reports as damaged; undefined if it can. */
-function diskFailure(error: unknown, file: string): Error | undefined {
-  try {
-    if (isDamage(error)) assertReadable(file);
-    return undefined;
-  } catch (failure) {
-    return failure as Error;
   }
 }
 
