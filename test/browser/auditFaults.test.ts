@@ -269,7 +269,9 @@ describe.skipIf(!HAS_BROWSER)('the audit page', () => {
       page.$$eval('.axis > *', (all) =>
         all.filter((one) => one.checkVisibility()).map(({ textContent }) => textContent ?? ''),
       );
-    await expect.poll(labels, 'on a narrow screen, dates remain').toEqual(['2026-03-02', '2026-03-03']);
+    await expect
+      .poll(labels, { message: 'on a narrow screen, dates remain' })
+      .toEqual(['2026-03-02', '2026-03-03']);
   });
 
   test('names numbers on a narrow screen, whose count is one line', async () => {
