@@ -30,7 +30,7 @@ async function inProcess(code: string) {
 
 /** A process that has made a draft, with a file in it. */
 const makerIn = (dataDir: string) =>
-  inProcess(`const draft = drafts.makeDraft(${JSON.stringify(dataDir)});
+  inProcess(`globalThis.draft = drafts.makeDraft(${JSON.stringify(dataDir)});
     writeFileSync(draft.dir + '/view.db', 'alice');`);
 
 const draftsIn = (dataDir: string): string[] =>
