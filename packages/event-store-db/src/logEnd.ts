@@ -1,4 +1,4 @@
-import { type Page, type Position, type RecordedEvent, START } from '@event-sourced/event-log';
+import { type Page, type Position, START } from '@event-sourced/event-log';
 import { unlessLater } from '@event-sourced/node/time';
 import type { Client } from './client.ts';
 import type { Connection } from './connection.ts';
@@ -8,8 +8,6 @@ import { CallFailed } from './protocol.ts';
 const BEHIND_TIMEOUT_MS = 5_000;
 const PAGE_SIZE = 500;
 const SEARCH_TIMEOUT_MS = 10_000;
-/** To read the last event. KurrentDB converts the properties of a large one for seconds. */
-const LAST_EVENT_TIMEOUT_MS = 500;
 
 /**
  * Tracks the last event of the streams with a prefix. A former leader that was paused, or cut off from the cluster,
@@ -20,8 +18,6 @@ export class LogEnd {
   position = START;
   /** Between `position` and here, the log has no event of these streams. */
   #searchedTo = START;
-  /** `#searchedTo` when the last event of the log could not be read in time. */
-  #unreadAt: Position | undefined;
   #behindSince: number | undefined;
   #searching: Promise<void> | undefined;
   readonly #client: Client;
@@ -56,19 +52,17 @@ export class LogEnd {
   }
 
   /**
-   * Reads the last event of the log. If it belongs to another stream, also searches the new events before it. If it
-   * cannot be read in time, the last event of these streams is read instead: until more is known of the log, only that.
+   * Reads the last event of the log. If it belongs to another stream, also searches the new events before it.
    * @throws CallFailed
    */
   async attempt(connection: Connection, timeoutMs: number): Promise<Position> {
     const startedAt = performance.now();
     const known = this.#searchedTo;
-    const last = this.#unreadAt === known ? undefined : await readLast(connection);
-    if (last === undefined) {
-      await this.#readOwn(connection, startedAt + timeoutMs - performance.now());
-      this.#unreadAt = this.#searchedTo;
-      return this.position;
-    }
+    const last = await connection.call('readEdge', 'last', timeoutMs).catch((error) => {
+      if (error.kind !== 'unreadable') throw error;
+      return undefined;
+    });
+    if (last === undefined) return this.#readOwn(connection, timeoutMs);
     const end = last.position;
     this.#accept(end, known);
     if (last.stream.startsWith(this.#prefix)) this.advance(end);
@@ -76,14 +70,15 @@ export class LogEnd {
     return this.position;
   }
 
-  /** Reads the last event of these streams, however far it is from the end of the log. */
-  async #readOwn(connection: Connection, timeoutMs: number): Promise<void> {
+  /** The log is empty, or its last event cannot be read. If another program has written it, it is skipped. */
+  async #readOwn(connection: Connection, timeoutMs: number): Promise<Position> {
     const known = this.position;
     const range = { limit: 1, prefix: this.#prefix };
     const page = await connection.call('readPageBackwards', range, timeoutMs);
     const end = page?.events[0]?.position ?? START;
     this.#accept(end, known);
     this.advance(end);
+    return this.position;
   }
 
   /**
@@ -127,16 +122,5 @@ export class LogEnd {
       this.advance(page?.events.at(-1)?.position ?? START);
     }
     this.searched(end);
-  }
-}
-
-/** The last event of the log; undefined if there is none, or it cannot be read in time. @throws CallFailed */
-async function readLast(connection: Connection): Promise<RecordedEvent | undefined> {
-  try {
-    return await connection.call('readEdge', 'last', LAST_EVENT_TIMEOUT_MS);
-  } catch (error) {
-    const { kind } = error as CallFailed;
-    if (kind !== 'unreadable' && kind !== 'transient') throw error;
-    return undefined;
   }
 }

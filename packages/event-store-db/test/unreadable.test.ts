@@ -14,10 +14,7 @@ const UNREADABLE: [string, EventToWrite][] = [
   ['that the server cannot convert', { isUnreadable: true }],
 ];
 
-/** The server makes JSON of 16 MiB of control characters for seconds. */
-const SLOW: [string, EventToWrite] = ['that takes the server long to convert', { isSlow: true }];
-
-describe.each([...UNREADABLE, SLOW])('an event %s', (_, unreadable) => {
+describe.each(UNREADABLE)('an event %s', (_, unreadable) => {
   test('of another program, the last one of the log, affects nothing', async () => {
     slowClock();
     const server = await startFakeServer();
@@ -44,9 +41,7 @@ describe.each([...UNREADABLE, SLOW])('an event %s', (_, unreadable) => {
     const { position } = await store.append('plant-alice/1', event('Fern'), NO_STREAM);
     expect((await everything(store)).map((one) => one.position)).toEqual([position]);
   });
-});
 
-describe.each(UNREADABLE)('an event %s', (_, unreadable) => {
   test('of the log itself is named by the reads that need it, and the events before it are read', async () => {
     const server = await startFakeServer();
     const write = (id: number): bigint => server.write(`plant-alice/${id}`).position;

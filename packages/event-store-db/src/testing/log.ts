@@ -14,13 +14,11 @@ export type FakeEvent = {
   created: number;
   /** The server throws when it reads this event. */
   isUnreadable?: boolean | undefined;
-  /** The server does not respond to reads of this event: its conversion takes longer than a call may. */
-  isSlow?: boolean | undefined;
 };
 
 export type ProposedEvent = Pick<
   FakeEvent,
-  'id' | 'type' | 'contentType' | 'data' | 'metadata' | 'isUnreadable' | 'isSlow'
+  'id' | 'type' | 'contentType' | 'data' | 'metadata' | 'isUnreadable'
 >;
 
 /** Bytes and text are stored unchanged, everything else as JSON. */
@@ -31,7 +29,6 @@ export type EventToWrite = {
   data?: unknown;
   metadata?: unknown;
   isUnreadable?: boolean | undefined;
-  isSlow?: boolean | undefined;
 };
 
 /** The stream is at a different revision; -1 means no stream. */
@@ -95,8 +92,8 @@ export class FakeLog {
   append(stream: string, event: EventToWrite = {}): FakeEvent {
     const { id = randomUUID(), type = 'Written', contentType = 'application/json' } = event;
     const [data, metadata] = [bytes(event.data ?? {}), bytes(event.metadata ?? '')];
-    const { isUnreadable, isSlow } = event;
-    const appended = this.#put(stream, { id, type, contentType, data, metadata, isUnreadable, isSlow });
+    const { isUnreadable } = event;
+    const appended = this.#put(stream, { id, type, contentType, data, metadata, isUnreadable });
     this.#notify();
     return appended;
   }

@@ -104,7 +104,6 @@ export function* read(options: Options, { log, version, heldAfter }: Served): Me
     const event = events[next];
     if (event === undefined) return;
     if (!matches(event)) continue;
-    while (event.isSlow) yield undefined;
     sent++;
     yield eventMessage(isAll, event);
   }
