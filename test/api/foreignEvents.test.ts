@@ -219,13 +219,15 @@ describe('a log with other writers', () => {
     await expect.poll(async () => (await first.alice.get()).status).toBe(200);
     const before = server.log.all.at(-1)?.position;
     const unread = server.write('plant-other', { isUnreadable: true });
-    const reason = `the event after position ${before} of the streams plant-… cannot be read: `;
+    const place = RegExp(
+      `the (last event|event after position ${before}) of the streams plant-… cannot be read: `,
+    );
     const expectHalted = async ({ log, metricsUrl, readiness, alice }: typeof first): Promise<void> => {
       const halted = () => log().filter(({ msg }) => msg.startsWith('projection halted on an event that'));
       await expect.poll(() => halted().map(({ view }) => view)).toHaveLength(2);
       for (const line of halted())
-        expect(line).toMatchObject({ level: 50, reason: expect.stringContaining(reason) });
-      expect(await (await readiness()).json()).toMatchObject({ message: expect.stringContaining(reason) });
+        expect(line).toMatchObject({ level: 50, reason: expect.stringMatching(place) });
+      expect(await (await readiness()).json()).toMatchObject({ message: expect.stringMatching(place) });
       await refusedWith(50302, await alice.get());
       const metrics = await fetch(String(metricsUrl));
       expect(await metrics.text()).toMatch(/^plant_store_view_ready\{view="merkleTree"\} 0$/m);

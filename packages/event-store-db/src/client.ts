@@ -1,19 +1,13 @@
 import { EventUnreadable, type StoreObserver, StoreUnavailable } from '@event-sourced/event-log';
 import { backOff, finishedWithin, sleep, unlessLater } from '@event-sourced/node/time';
 import { type Argument, Connection, type Result } from './connection.ts';
-import { CallFailed, type FailureKind } from './protocol.ts';
+import { CallFailed } from './protocol.ts';
 import type { Operations } from './worker.ts';
 
 /** The server refuses the account, or its certificate is not trusted: the connection string must be changed. */
 export class AccessDenied extends StoreUnavailable {}
 
 export class AppendDenied extends StoreUnavailable {}
-
-const UNAVAILABLE: Partial<Record<FailureKind, typeof StoreUnavailable>> = {
-  accessDenied: AccessDenied,
-  appendDenied: AppendDenied,
-  unreadable: EventUnreadable,
-};
 
 /** An attempt is repeated after this time without a reply. The server abandons a write after 2 s. */
 export const ATTEMPT_TIMEOUT_MS = 3_000;
@@ -94,7 +88,7 @@ export class Client {
 
   /**
    * Repeats an attempt over an open connection until it succeeds, or until a deadline (of `performance.now()`).
-   * @throws StoreUnavailable, AccessDenied, AppendDenied; CallFailed if retrying does not help
+   * @throws StoreUnavailable, AccessDenied, AppendDenied, EventUnreadable; CallFailed if retrying does not help
    */
   retry<T>(attempt: Attempt<T>, deadline: number): Promise<T> {
     const result = this.#repeat(async () => {
@@ -110,6 +104,7 @@ export class Client {
 
   async #repeat<T>(attempt: () => Promise<T>, deadline: number): Promise<T> {
     let cause: CallFailed | undefined;
+    let isUnreadable = true;
     for (let failures = 0; ; failures++) {
       if (this.closed.aborted) throw new StoreUnavailable('the log is closed', { cause });
       try {
@@ -118,8 +113,12 @@ export class Client {
         if (!(error instanceof CallFailed) || error.kind === 'permanent') throw error;
         const delay = backOff(failures, MAX_RETRY_DELAY_MS);
         const isLast = performance.now() + delay >= deadline;
-        if (!isLast || !cause) cause = error; // the last attempt may have had too little time
-        if (isLast) throw unavailable(cause);
+        // The last attempt may have had too little time.
+        if (!isLast || !cause) {
+          cause = error;
+          isUnreadable &&= error.kind === 'unreadable'; // each time: otherwise it may be for another reason
+        }
+        if (isLast) throw isUnreadable ? new EventUnreadable(cause.message, { cause }) : unavailable(cause);
         await sleep(delay, this.closed);
       }
     }
@@ -174,6 +173,8 @@ export class Client {
 }
 
 function unavailable(cause: CallFailed): StoreUnavailable {
-  const Unavailable = UNAVAILABLE[cause.kind] ?? StoreUnavailable;
-  return new Unavailable(cause.message, { cause });
+  const { kind, message } = cause;
+  const Unavailable =
+    kind === 'accessDenied' ? AccessDenied : kind === 'appendDenied' ? AppendDenied : StoreUnavailable;
+  return new Unavailable(message, { cause });
 }

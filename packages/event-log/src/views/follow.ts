@@ -264,7 +264,9 @@ export class Follower<V extends View = View> {
 
   #handleFailure(error: Error, delayMs: number): void {
     const { view, logger } = this.#options;
-    if (error instanceof EventUnreadable) {
+    const isRepeated = this.#problem !== undefined && Object.values(this.#problem).includes(error.message);
+    if (error instanceof EventUnreadable && (isRepeated || this.isHalted)) {
+      // Not the first time: the server may have failed for another reason.
       if (!this.isHalted)
         logger.error(
           { view: view.name, reason: error.message },
