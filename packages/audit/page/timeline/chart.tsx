@@ -54,6 +54,8 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
     ? new Zone().formatEnds(first, last).map((end) => end.slice(0, DATE))
     : zone.formatEnds(first, last);
   const unit = `${lengthName(barLength)}${isOfDays && zone.isLocal ? ' of UTC' : ''}`;
+  const axis = ticks(first, last, isOfDays ? new Zone() : zone);
+  const firstDate = axis.findIndex(({ label }) => label.length === DATE);
   const scope = counts.isComplete ? '' : `the newest ${count(counts.matching)}, `;
   return (
     <figure class="chart" style={{ '--bars': ranges.length }}>
@@ -99,14 +101,13 @@ export function Chart({ counts, zone, isFiltered, onSelect }: Props): JSX.Elemen
         ))}
       </div>
       <div class="axis" aria-hidden="true">
-        {ticks(first, last, isOfDays ? new Zone() : zone).map(({ time, label }, i, all) => {
-          const date = all.findIndex(({ label }) => label.length === DATE);
+        {axis.map(({ time, label }, i) => {
           const at = (100 * (time - start)) / length;
           return (
             <span
               key={time}
               style={{ left: `${at}%` }}
-              class={at > 88 ? 'last' : at > 76 || (i - date) % 2 !== 0 ? 'spare' : ''}
+              class={at > 88 ? 'last' : at > 76 || (i - firstDate) % 2 !== 0 ? 'spare' : ''}
             >
               {label}
             </span>
