@@ -213,7 +213,7 @@ describe('a log with other writers', () => {
 
   test('halts the views on an event of a plant that cannot be read, and names it, while that lasts', async () => {
     const server = await startFakeServer();
-    const env = { MERKLE_TREE: 'on', METRICS_PORT: '0', EVENTSTOREDB_TIMEOUT: '2' };
+    const env = { MERKLE_TREE: 'on', METRICS_PORT: '0', EVENTSTOREDB_TIMEOUT: '5' };
     const first = await serviceOver(server.url, env);
     await ready(first);
     await first.alice.create(1, { name: 'Fern' });
