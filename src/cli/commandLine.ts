@@ -82,7 +82,7 @@ export function commandLine(args: readonly string[], { serve, run }: Runners): C
     .action((options) => {
       const command = async (context: Context) =>
         (await import('./verify.ts')).verifyCommand(options, context);
-      // A comparison is of somebody who sees its result.
+      // A comparison is no scheduled job: its result is read where it is printed.
       return options.expect === undefined ? runJob('verify', command) : run(command);
     });
 

@@ -11,7 +11,7 @@ import { MAIN, NODE, ROOT, signalGroup } from '../support/process.ts';
 /** Requests with more log lines than a pipe and the queue can hold. */
 const REQUESTS = 4_000;
 const AT_ONCE = 100;
-/** Not so long that its log line is cut. */
+/** Short enough for the log line to have it whole. */
 const LONG_PATH = `/${'x'.repeat(255)}`;
 /** Throws an uncaught exception on SIGUSR2. */
 const THROW = encodeURIComponent('process.on("SIGUSR2",()=>{throw new Error("thrown")})');

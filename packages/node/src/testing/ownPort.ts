@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-// Ports that a system gives to nobody by itself (Linux: from 32 768; RFC 6335, section 6: from 49 152), a block of them
-// for each process. So nobody takes the port of a server that is stopped, before it listens again.
+// Ports below the ephemeral ones (Linux: from 32 768; RFC 6335, section 6: from 49 152), a block of them for each
+// process. So no other process is assigned the port of a stopped server before it listens again.
 const FIRST = 10_000;
 const BLOCK = 64;
 const BLOCKS = 355;
