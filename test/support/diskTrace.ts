@@ -32,9 +32,13 @@ export const tracedPid = (trace: string): number => Number.parseInt(readFileSync
 
 type Call = { name: string; args: string; result: number; from: number; to: number };
 
-/** The successful calls of a trace, in the order of their ends, and calls that a kill interrupted. */
+/**
+ * The successful calls of a trace, in the order of their ends, and calls that a kill interrupted: strace leaves them
+ * unfinished, or shows a question mark as their result.
+ */
 function callsIn(trace: string): { ended: Call[]; interrupted: Call[] } {
   const ended: Call[] = [];
+  const interrupted: Call[] = [];
   const unfinished = new Map<string, { text: string; from: number }>();
   for (const [at, line] of readFileSync(trace, 'latin1').split('\n').entries()) {
     const thread = line.slice(0, line.indexOf(' '));
@@ -53,18 +57,18 @@ function callsIn(trace: string): { ended: Call[]; interrupted: Call[] } {
       continue;
     }
     const call = /^\w+\(/.test(text) ? parse(text) : undefined;
-    if (call && call.result >= 0) ended.push({ ...call, from, to: at });
+    if (call && Number.isNaN(call.result)) interrupted.push({ ...call, from, to: Number.POSITIVE_INFINITY });
+    else if (call && call.result >= 0) ended.push({ ...call, from, to: at });
   }
-  const interrupted = [...unfinished.values()].map(({ text, from }) => {
-    return { ...parse(`${text}) = 0`), from, to: Number.POSITIVE_INFINITY };
-  });
+  for (const { text, from } of unfinished.values())
+    interrupted.push({ ...parse(`${text}) = ?`), from, to: Number.POSITIVE_INFINITY });
   return { ended, interrupted };
 }
 
 function parse(text: string): { name: string; args: string; result: number } {
   const end = text.lastIndexOf(') ');
   const open = text.indexOf('(');
-  const result = Number.parseInt(text.slice(text.indexOf('=', end) + 1), 10); // NaN if the process ended
+  const result = Number.parseInt(text.slice(text.indexOf('=', end) + 1), 10); // NaN if the kill interrupted it
   return { name: text.slice(0, open), args: text.slice(open + 1, end), result };
 }
 

@@ -44,9 +44,8 @@ export async function recordService(): Promise<Recording> {
   /** Appends the trace of a process that has ended. */
   function add(process: ProcessName): void {
     const parsed = stepsIn(trace, root);
-    // A kill may leave a write done or not.
     const last = (parsed.steps.at(-1)?.to ?? 0) + 1;
-    const done = parsed.interrupted.filter(isWritten).map((step) => ({ ...step, to: last }));
+    const done = parsed.interrupted.flatMap(partDone).map((step) => ({ ...step, to: last }));
     for (const step of [...parsed.steps, ...done])
       steps.push({ ...step, from: step.from + end, to: step.to + end });
     starts[process] = end;
@@ -101,13 +100,13 @@ export async function recordService(): Promise<Recording> {
   };
 }
 
-/** Whether a write that a kill interrupted was done. */
-function isWritten(step: Step): boolean {
+/** What a call that a kill interrupted has done: of a write any part, of a sync nothing that is certain. */
+function partDone(step: Step): Step[] {
+  if (step.call === 'acknowledge' || step.call === 'sync') return [];
   if (step.call !== 'write' || step.at === 'end')
     throw new Error(`a ${step.call} was interrupted by the kill`);
-  return readFileSync(step.path)
-    .subarray(step.at, step.at + step.bytes.length)
-    .equals(step.bytes);
+  const bytes = readFileSync(step.path).subarray(step.at, step.at + step.bytes.length);
+  return bytes.length === 0 ? [] : [{ ...step, bytes }];
 }
 
 /** Expects that the steps reproduce the existing files, so that no change has escaped the recording. */
