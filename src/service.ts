@@ -15,6 +15,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { Erasures } from './erasures.ts';
+import { logIssued } from './issuedTokens.ts';
 import { openStore } from './stores.ts';
 import { createVerifier, fetchProviderKeys } from './tokens.ts';
 import { readCommit, VERSION } from './version.ts';
@@ -90,6 +91,13 @@ export async function startService(
   );
   if (isNewKey && !isNew && !config.eventStoreDb)
     logger.warn({ file: config.keyFile }, 'created a new key: earlier tokens are invalid');
+
+  const logging = new AbortController();
+  const logged = logIssued(config.dataDir, { logger, signal: logging.signal });
+  resources.defer(() => {
+    logging.abort();
+    return logged;
+  });
 
   const observer = metrics && auditMetrics(metrics, tree);
   let transparency: Transparency | undefined;

@@ -1,4 +1,5 @@
 import { createDataDir } from '@event-sourced/event-log/disk';
+import { recordIssued } from '../issuedTokens.ts';
 import { isUser, USER_RULE } from '../plants/user.ts';
 import { issueOwnToken, SCOPES } from '../tokens.ts';
 import { type Context, write } from './context.ts';
@@ -16,6 +17,7 @@ export async function tokenCommand(
     throw new Error(`the scopes are ${SCOPES.join(' and ')}, separated by a space`);
   createDataDir(config.dataDir);
   const { token, isNewKey } = await issueOwnToken(user, { lifetime: expires, scope }, config);
+  await recordIssued(token, config.dataDir);
   await write(output, `${token}\n`);
   if (isNewKey) print(`created the key ${config.keyFile}`);
 }

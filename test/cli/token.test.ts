@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { decodeJwt } from 'jose';
@@ -8,6 +8,7 @@ import { startService } from '../support/service.ts';
 
 const token = (args: string[], env: Record<string, string> = {}) => runCli(['token', ...args], env);
 
+const FAILED = 'issued tokens cannot be logged until a restart';
 const DAY = 24 * 60 * 60;
 
 beforeEach(() => {
@@ -36,6 +37,54 @@ describe('token', () => {
       const authorization = `Bearer ${stdout.trim()}`;
       expect((await fetch(`${url}/plants`, { headers: { authorization } })).status).toBe(200);
     }
+  });
+
+  test('leaves a line in the log of the service, which may be stopped, and no file', async () => {
+    const DATA_DIR = tempDir();
+    const issued = async (service: Awaited<ReturnType<typeof startService>>) => {
+      await expect.poll(() => readdirSync(join(DATA_DIR, 'issued'))).toEqual([]);
+      return service
+        .log()
+        .filter(({ msg }) => msg === 'token issued')
+        .map(({ user, scope, issuedAt, expiresAt }) => [
+          user,
+          scope,
+          Date.parse(expiresAt) - Date.parse(issuedAt),
+        ]);
+    };
+    const stopped = await token(['alice', '--expires', '15m', '--scope', 'erase'], { DATA_DIR });
+    const file = join(DATA_DIR, 'issued', readdirSync(join(DATA_DIR, 'issued'))[0] ?? '');
+    expect(statSync(file).mode & 0o077).toBe(0);
+    expect(readFileSync(file, 'utf8')).not.toContain(stopped.stdout.trim().split('.')[2]);
+    const first = await startService({ DATA_DIR });
+    expect(await issued(first)).toEqual([['alice', 'erase', 15 * 60_000]]);
+    await token(['bob'], { DATA_DIR });
+    expect(await issued(first)).toEqual([
+      ['alice', 'erase', 15 * 60_000],
+      ['bob', undefined, DAY * 30_000],
+    ]);
+    await first.close();
+    const second = await startService({ DATA_DIR });
+    await token(['carol'], { DATA_DIR });
+    expect(await issued(second)).toEqual([['carol', undefined, DAY * 30_000]]);
+  });
+
+  test('is not printed if the service cannot be told', async () => {
+    const DATA_DIR = tempDir();
+    writeFileSync(join(DATA_DIR, 'issued'), '');
+    expectRefused(await token(['alice'], { DATA_DIR }), /issued/);
+  });
+
+  test('of a file that cannot be read is one line, and the service goes on', async () => {
+    const DATA_DIR = tempDir();
+    await token(['alice'], { DATA_DIR });
+    writeFileSync(join(DATA_DIR, 'issued', 'x.json'), '{');
+    const service = await startService({ DATA_DIR });
+    const failed = () => service.log().filter(({ msg }) => msg === FAILED);
+    await expect.poll(failed).toHaveLength(1);
+    expect((await service.as('alice').get()).status).toBe(200);
+    await service.close();
+    expect(failed()).toHaveLength(1);
   });
 
   test('has the lifetime and scope of its options, and the issuer and audience that the server requires', async () => {
