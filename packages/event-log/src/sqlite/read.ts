@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileSize, isDamage, openReadOnly } from '@event-sourced/node/files';
 import { sleep } from '@event-sourced/node/time';
+import { UUID } from '../eventId.ts';
 import {
   type BackwardRange,
   type Batch,
@@ -72,7 +73,7 @@ export function prepareReads(db: DatabaseSync, { forHashing = false, onDamage }:
   }
   lastPosition.setReadBigInts(true);
   const log = db.prepare('SELECT id FROM log').get() as { id: string } | undefined;
-  if (!log) throw new Error('its log ID is missing');
+  if (!log || !UUID.test(log.id)) throw new Error('its log ID is missing or altered');
   const run = <T>(query: () => T): T => {
     if (!db.isOpen) throw new StoreUnavailable('the log is closed');
     try {

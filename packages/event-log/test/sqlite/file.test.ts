@@ -53,6 +53,7 @@ describe('a log.db', () => {
     ['of a newer version', alteredLog('PRAGMA user_version = 7'), /version 7\b.*\bup to 4\b/],
     ['without its events', alteredLog('DROP TABLE events'), /no such table/],
     ['without its log ID', alteredLog('DELETE FROM log'), /its log ID is missing/],
+    ['whose log ID is no UUID', alteredLog("UPDATE log SET id = 'ü.1'"), /its log ID is missing or altered/],
     ['with damage in its first page', damagedLog, /malformed/],
     ['that is a directory', mkdirSync, /unable to open|disk I\/O error/],
   ])('%s is reported with its path and not changed', async ([, make, reason]) => {
