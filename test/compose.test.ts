@@ -133,6 +133,16 @@ describe('docker-compose.tls.yml', () => {
   /** A setting without a default: Compose refuses to start without it. */
   const required = (setting: string) => `\${${setting}:?}`;
 
+  test('has the services whose settings a documented file of the operator overrides, last', () => {
+    const [, yaml = ''] = /```yaml\n(.*?) {2}```/s.exec(textOf('docs/deploying.md')) ?? [];
+    const own: Compose = parse(yaml, { merge: true });
+    expect(Object.keys(own.services)).toEqual(
+      Object.keys(base.services).filter((name) => name.startsWith('service-')),
+    );
+    for (const { environment } of Object.values(own.services))
+      expect(readConfig(environment ?? {})).toMatchObject({ rateLimit: expect.anything() });
+  });
+
   test('gives each node TLS, its own certificate, and passwords without a default', () => {
     for (const name of nodes) {
       const { environment, volumes, healthcheck } = override.services[name] as Service;
