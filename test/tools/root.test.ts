@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecordedEvent } from '@event-sourced/event-log';
@@ -9,6 +10,9 @@ import { entryLeafHash } from '../../packages/tlog/src/merkle/merkleTree.ts';
 import { canRun, ROOT, run } from '../support/process.ts';
 
 const hasPython = canRun('docs/tools/root.py', ['python3', '--version']);
+/** Python itself: the `python3` of a version manager is a script, which takes five times as long to start. */
+const PYTHON =
+  `${spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).stdout}`.trim();
 
 type Event = Omit<RecordedEvent, 'position'>;
 
@@ -55,7 +59,7 @@ const root = (given: readonly (Event | CloudEvent | string)[], ...args: string[]
   return runScript(`${lines.map((one) => `${one}\n`).join('')}${END}`, ...args);
 };
 const runScript = (input: string, ...args: string[]) =>
-  run({ command: ['python3', join(ROOT, 'docs/tools/root.py'), ...args] }, input);
+  run({ command: [PYTHON, join(ROOT, 'docs/tools/root.py'), ...args] }, input);
 
 const refused = (message: string, code = 1) => ({
   code,
