@@ -24,18 +24,14 @@ const test = (name: string, patterns: string[], more = {}): TestProjectInlineCon
   },
 });
 
-/** The HTTP API over sockets, and EventStoreDB's client and an identity provider with fake servers. */
-const INTEGRATION = [
-  'test/api/*.test.ts',
-  'test/cli/{copy,replay}.test.ts',
-  'test/metrics/service.test.ts',
-  'test/tools/*.test.ts',
-  'packages/event-log/test/copy/*.test.ts',
-  'packages/{event-store-db,monitor}/test/**/*.test.ts',
-];
-const ALL = ['{test,packages/*/test}/**/*.test.ts'];
-const E2E = 'test/e2e/*.test.ts';
 const OTHERS = ['browser', 'clients', 'faults', 'heavy', 'containers'].map((dir) => `test/${dir}/**`);
+/** What takes long: it starts processes, or the service several times, or EventStoreDB's client. */
+const E2E = [
+  'test/e2e/*.test.ts',
+  'packages/event-store-db/test/*.test.ts',
+  'packages/event-log/test/copy/*.test.ts',
+  'packages/monitor/test/cli/bin.test.ts',
+];
 /** One file after the other, after all others. */
 const ALONE = { fileParallelism: false, sequence: { groupOrder: 1 } };
 const LONG = { testTimeout: 30 * MINUTE_MS, hookTimeout: 30 * MINUTE_MS };
@@ -51,10 +47,10 @@ export default defineConfig({
       Math.min(availableParallelism() + 2, Math.floor(process.availableMemory() / GIB)),
     ),
     projects: [
-      // One project for unit, integration and e2e tests, since each project has workers of its own, which import
-      // all modules again.
-      test('main', ALL, { exclude: OTHERS }),
-      test('unit', ALL, { exclude: [...INTEGRATION, E2E, ...OTHERS] }),
+      // One project for unit and HTTP tests, since each project has workers of its own, which import all modules
+      // again.
+      test('main', ['{test,packages/*/test}/**/*.test.ts'], { exclude: [...E2E, ...OTHERS] }),
+      test('e2e', E2E),
       test('browser', ['test/browser/*.test.ts'], { globalSetup: 'test/browser/setUp.ts' }),
       test('clients', ['test/clients/*.test.ts']),
       test('bench', ['bench/*.test.ts']),

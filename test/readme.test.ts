@@ -132,7 +132,7 @@ test.each(globSync('{*,docs/*,packages/*/*}.md', { cwd: ROOT }))(
       if (anchor) expect(anchorsOf(readFileSync(target, 'utf8'))).toContain(anchor);
     }
     const { scripts } = JSON.parse(textOf('package.json'));
-    for (const [, script] of text.matchAll(/npm run (?:-s )?([a-z:-]+)/g))
+    for (const [, script] of text.matchAll(/npm run (?:-s )?([a-z\d:-]+)/g))
       expect(Object.keys(scripts)).toContain(script);
   },
 );

@@ -2,7 +2,9 @@ import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { tempDir } from '@event-sourced/testing/tempDir';
 import { expect, test } from 'vitest';
+import type { TestProjectInlineConfiguration } from 'vitest/config';
 import { parse } from 'yaml';
+import vitestConfig from '../vitest.config.ts';
 import { ROOT, run } from './support/process.ts';
 
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
@@ -55,4 +57,18 @@ test('CHANGELOG.md dates each version but the first, which may be unreleased', (
   if (!first?.startsWith('## Unreleased')) expect(first).toMatch(released);
   expect(others).not.toEqual([]);
   for (const heading of others) expect(heading).toMatch(released);
+});
+
+test('.ci/run runs each test file once', () => {
+  const { scripts } = JSON.parse(read('package.json'));
+  const ran = [...read('.ci/run').matchAll(/^npm (?:run )?(test\S*)/gm)].map(
+    ([, script = '']) => scripts[script],
+  );
+  const names = [...ran.join('\n').matchAll(/--project (\S+)/g)].map(([, name]) => name);
+  const projects = vitestConfig.test?.projects as TestProjectInlineConfiguration[];
+  expect(names.sort()).toEqual(projects.map(({ test }) => test?.name).sort());
+  const find = (pattern: string | string[], exclude: string[] = []) =>
+    globSync(pattern, { cwd: ROOT, exclude: ['**/node_modules/**', ...exclude] });
+  const files = projects.flatMap(({ test }) => find(test?.include ?? [], test?.exclude));
+  expect(files.sort()).toEqual(find('**/*.test.ts').sort());
 });

@@ -126,7 +126,7 @@ test('every recipe, applied as it stands, passes types, lint and tests, and work
     .poll(() => readFileSync(join(DATA_DIR, 'lastWatered.db')).includes('alice'), { timeout: 300_000 })
     .toBe(false);
 
-  const vitest = [NODE, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'main'];
+  const vitest = [NODE, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'main', '--project', 'e2e'];
   await expectSuccess(...vitest, 'test/api/openapi.test.ts', '-u');
   await expectSuccess(...vitest);
 });

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { PACKAGES, readmeExample } from './support/packages.ts';
-import { ROOT } from './support/process.ts';
+import { PACKAGES, readmeExample } from '../support/packages.ts';
+import { ROOT } from '../support/process.ts';
 
 test.each(PACKAGES)(
   'the README of %s has an example of at most 30 lines, which prints what it says',
