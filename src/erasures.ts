@@ -78,9 +78,10 @@ export class Erasures {
 
   /**
    * Erases all events that a user has now, durably. `scrubbed` resolves when neither the log nor a view has a byte of
-   * them, and the file of erased events names them: long readers may delay it. If a view has halted, it rejects when the
-   * other files are scrubbed. @throws CannotErase, ErasureNeedsTree, NoSpaceToErase, ErasureRefused, ViewBehind; then nothing
-   * is erased. StoreUnavailable; then a part may be erased and recorded
+   * them, and the file of erased events names them: long readers may delay it. It rejects if the log turns out to be
+   * damaged, and, when the other files are scrubbed, if a view has halted. @throws CannotErase, ErasureNeedsTree,
+   * NoSpaceToErase, ErasureRefused, ViewBehind; then nothing is erased. StoreUnavailable; then a part may be erased and
+   * recorded
    */
   erase(user: string, nextTurn?: NextTurn): Promise<Erased & { scrubbed: Promise<void> }> {
     const erasure = this.#erasing.then(() => this.#erase(user, nextTurn));
@@ -127,9 +128,9 @@ export class Erasures {
     return this.#nextScrub;
   }
 
-  /** Repeats steps until every file is scrubbed, except those of halted views. @throws Error if a view has halted */
+  /** Repeats steps until all files but those of halted views are scrubbed. @throws Error if one has halted, or the log is damaged */
   async #scrubFiles(): Promise<void> {
-    const { followers, logger } = this.#deps;
+    const { store, followers, logger } = this.#deps;
     const { signal } = this.#closing;
     for (let attempts = 1; ; attempts++) {
       signal.throwIfAborted();
@@ -138,6 +139,8 @@ export class Erasures {
         return false;
       });
       if (isDone) break;
+      // For good, until the next start.
+      if (canErase(store) && store.appendsRefused) throw new Error(store.appendsRefused);
       await sleep(backOff(attempts, MAX_RETRY_DELAY_MS), signal);
     }
     const halted = followers.find((follower) => follower.isHalted);

@@ -15,6 +15,7 @@ import { tempDir } from '@event-sourced/testing/tempDir';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { runCli, succeeded } from '../support/cli.ts';
+import { damageFirstRows } from '../support/damage.ts';
 import { canMount, expectStartFailure, smallDisk } from '../support/disk.ts';
 import { treeSaved } from '../support/merkleTreeFile.ts';
 import { MAIN, NODE, start } from '../support/process.ts';
@@ -213,6 +214,26 @@ describe('erase', () => {
     const again = await run(dir, user, '--yes');
     expect(again).toMatchObject({ code: 0, stdout: 'erased 0 events; records: none\n' });
     expect(again.stderr).toContain(`the user "${user}" has no events`);
+  });
+
+  test('ends if the log is damaged where it is read for the tree, or where it is scrubbed', async () => {
+    const dir = gardenersIn(2_000);
+    const user = gardener(39); // without an event on the damaged page
+    const service = await startServiceWithTree({ DATA_DIR: dir });
+    await checkpointOf(2_000, service.as('carol', 'audit'));
+    await service.close();
+    damageFirstRows(join(dir, 'log.db'), 'events');
+    const copy = tempDir();
+    for (const name of ['log.db', 'log-key.json']) copyFileSync(join(dir, name), join(copy, name));
+    const DAMAGED = 'the log is damaged: database disk image is malformed';
+    const unread = await run(copy, user, '--yes');
+    expect(unread).toMatchObject({ code: 1, stdout: '' });
+    expect(unread.stderr.trimEnd().split('\n').at(-1)).toBe(DAMAGED);
+    const unscrubbed = await run(dir, user, '--yes');
+    expect(unscrubbed).toMatchObject({ code: 1, stdout: '' });
+    expect(unscrubbed.stderr.trimEnd().split('\n').at(-1)).toBe(
+      `erased 50 events, but files may have bytes of erased events: ${DAMAGED}`,
+    );
   });
 
   test.skipIf(!hasTerminal)('asks on a terminal', async () => {

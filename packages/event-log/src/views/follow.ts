@@ -63,6 +63,8 @@ export class Follower<V extends View = View> {
   #isLive = false;
   /** Why the view halts on an event, or waits for the event store. */
   #problem: { halted: string } | { unavailable: string } | undefined;
+  /** Why following the log fails. */
+  #failure: Error | undefined;
   readonly #running: Promise<void>;
 
   constructor(options: Options<V>) {
@@ -108,14 +110,17 @@ export class Follower<V extends View = View> {
 
   /**
    * Resolves once the view has caught up with the log with this ID, and has applied the event at this position.
-   * @throws ViewBehind, after an optional timeout, and at once if the projection has halted
+   * @throws ViewBehind, after an optional timeout, and at once if the projection has halted. Without a timeout, why
+   * following the log fails, at once: the log may be damaged for good
    */
   async reached(position: Position, logId?: string, timeoutMs?: number): Promise<void> {
     const isReached = (): boolean => {
       if (this.isHalted) throw new ViewBehind(`The ${this.view.title} is unavailable.`);
       const { progress } = this.view;
       const isSameLog = logId === undefined || progress.logId === logId;
-      return this.#isLive && isSameLog && progress.position >= position;
+      if (this.#isLive && isSameLog && progress.position >= position) return true;
+      if (this.#failure && timeoutMs === undefined) throw this.#failure;
+      return false;
     };
     if (isReached()) return;
     await this.#waiting.until(isReached, this.#notUpToDate, timeoutMs);
@@ -152,6 +157,7 @@ export class Follower<V extends View = View> {
         failures = this.view.progress.position > position ? 1 : failures + 1;
         const delayMs = backOff(failures, MAX_RETRY_DELAY_MS);
         this.#handleFailure(error as Error, delayMs);
+        this.#waiting.check();
         await sleep(delayMs, signal);
       }
     }
@@ -260,10 +266,12 @@ export class Follower<V extends View = View> {
   #handleAvailable(): void {
     if (this.#problem) this.#options.logger.info({ view: this.view.name }, 'event store available');
     this.#problem = undefined;
+    this.#failure = undefined;
   }
 
   #handleFailure(error: Error, delayMs: number): void {
     const { view, logger } = this.#options;
+    if (!(error instanceof LogReplaced)) this.#failure = error;
     const isRepeated = this.#problem !== undefined && Object.values(this.#problem).includes(error.message);
     if (error instanceof EventUnreadable && (isRepeated || this.isHalted)) {
       // Not the first time: the server may have failed for another reason.
@@ -273,7 +281,6 @@ export class Follower<V extends View = View> {
           'projection halted on an event that cannot be read; retrying',
         );
       this.#problem = { halted: error.message };
-      this.#waiting.check();
     } else if (error instanceof StoreUnavailable) {
       if (!this.#problem)
         logger.warn(

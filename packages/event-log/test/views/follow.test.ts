@@ -7,7 +7,7 @@ import { openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/
 import { tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { type Batch, type EventStore, NO_STREAM, START } from '../../src/eventStore.ts';
+import { type Batch, type EventStore, LogDamaged, NO_STREAM, START } from '../../src/eventStore.ts';
 import { Follower, type Progress } from '../../src/views/follow.ts';
 import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
 import { SAVE_BATCH, SAVE_INTERVAL_MS } from '../../src/views/saver.ts';
@@ -15,6 +15,7 @@ import { REACHED_TIMEOUT_MS, ViewBehind } from '../../src/views/waiting.ts';
 import { failNextCommit, item, ToDoLists } from './toDoLists.ts';
 
 const NONE = new Set<string>();
+const RETRY_TIMEOUT_MS = 60_000;
 
 type Options = Partial<ConstructorParameters<typeof Follower>[0]>;
 
@@ -121,7 +122,7 @@ test('a view of a log is kept, and not read, while its log has no events and no 
   await expect.poll(() => follower.notReady).toContain('it has no events, but the view toDoLists is of log');
   expect(view.titlesOf('alice')).toEqual(['Fern']);
   logId.mockRestore();
-  await follower.reached(1n);
+  await follower.reached(1n, undefined, RETRY_TIMEOUT_MS);
 });
 
 test('a view is rebuilt if its log is replaced by an older backup', async () => {
@@ -200,7 +201,7 @@ test('a view whose file is locked by another process catches up once the file ca
   await expect.poll(() => follower.failures).toBeGreaterThan(0);
   expect(() => follower.readable).toThrow(ViewBehind);
   other.exec('ROLLBACK');
-  await follower.reached(position);
+  await follower.reached(position, undefined, RETRY_TIMEOUT_MS);
   expect(view.titlesOf('alice')).toEqual(['Fern', 'Moss']);
 });
 
@@ -213,9 +214,20 @@ test('a failed subscription is retried', async () => {
   const subscribe = vi.spyOn(store, 'subscribe');
   subscribe.mockImplementationOnce(unavailable).mockImplementationOnce(unavailable);
   const { follower, view } = await followIn(dir, store);
-  await follower.reached(await add(store, 'alice', 1, 'Fern'));
+  const position = await add(store, 'alice', 1, 'Fern');
+  await follower.reached(position, undefined, RETRY_TIMEOUT_MS);
   expect(view.titlesOf('alice')).toEqual(['Fern']);
   expect(subscribe).toHaveBeenCalledTimes(3);
+});
+
+test('who waits for a log that turns out to be damaged without a timeout is told so', async () => {
+  const store = await openIn(tempDir());
+  vi.spyOn(store, 'subscribe').mockImplementation(() => {
+    throw new LogDamaged('database disk image is malformed');
+  });
+  const { follower } = await followIn(tempDir(), store);
+  for (const position of [START, START]) // before the failure, and after it
+    await expect(follower.reached(position)).rejects.toThrow(LogDamaged);
 });
 
 /** A store whose log has no identity and no events until the test sets them. */
