@@ -97,6 +97,11 @@ test('systemd: the jobs of a fresh service end with 0 in the environments of sys
   const command = moved('/usr/local/sbin/plant-store');
   const line = `${command} backup ${backup} && ${command} verify`;
   expect(await runAsCron(line)).toMatchObject(done);
+  writeFileSync(backup, 'another file');
+  expect(await runAsSystemd(BACKUP_UNIT, moved)).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/^size +0\n.*^problems +none$/ms),
+  });
 });
 
 test('systemd: a backup is restored, here and on another machine', async () => {
@@ -215,6 +220,15 @@ describe('Kubernetes', () => {
       expect.stringMatching(/^size +0$/),
     ]);
     expect(existsSync(join(dir, 'copy.db'))).toBe(true);
+    writeFileSync(join(dir, 'copy.db'), 'another file');
+    const failing = await paste([`{ ${command}\n} || echo failed\n`], { '/backup/': `${dir}/` }, env);
+    expect(failing).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^size +0$/),
+        expect.stringMatching(/^problems +none$/),
+        'failed',
+      ]),
+    );
   });
 
   test.each(['sqlite', 'eventstoredb'])(
