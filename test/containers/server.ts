@@ -1,11 +1,14 @@
 import { freePort } from '@event-sourced/node/testing';
 import type { TestProject } from 'vitest/node';
+import { UPGRADED } from './documented.ts';
 import { obstacle } from './obstacle.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** Absent if no container can be started. */
     eventStoreDb?: { url: string; containerId: string; inMemory: boolean };
+    /** Whether each image of an upgrade can be started. */
+    canUpgrade: boolean;
   }
 }
 
@@ -21,20 +24,24 @@ const inMemory = process.env.EVENTSTOREDB_MEMORY === 'true';
 const PULL_TIMEOUT_MS = 60_000;
 const REQUIRED_PULL_TIMEOUT_MS = 900_000;
 /** The timeout for the server to become healthy, in milliseconds. */
-const START_TIMEOUT_MS = 600_000;
+export const START_TIMEOUT_MS = 600_000;
 
-const PORT = 2113;
+export const PORT = 2113;
 
 /** One EventStoreDB in a container for all tests; removed after them, whatever their result. */
 export default async function setup(project: TestProject): Promise<(() => Promise<unknown>) | undefined> {
   const required = project.vitest.projects.length === 1; // these tests alone were asked for
-  const why = await obstacle(images, required ? REQUIRED_PULL_TIMEOUT_MS : PULL_TIMEOUT_MS);
-  if (why !== undefined) {
+  const can = async (what: string, names: readonly string[]): Promise<boolean> => {
+    const why = await obstacle(names, required ? REQUIRED_PULL_TIMEOUT_MS : PULL_TIMEOUT_MS);
+    if (why === undefined) return true;
     const outcome = required ? 'failed' : 'skipped';
-    console.info(`${outcome}: EventStoreDB in a container cannot be tested here, since ${why}`);
+    console.info(`${outcome}: ${what} cannot be tested here, since ${why}`);
     if (required) process.exitCode = 1;
-    return undefined;
-  }
+    return false;
+  };
+  const canStart = await can('EventStoreDB in a container', images);
+  project.provide('canUpgrade', canStart && (await can('an upgrade', Object.values(UPGRADED))));
+  if (!canStart) return undefined;
   const container = await start();
   const url = `esdb://${container.getHost()}:${container.getMappedPort(PORT)}?tls=false`;
   project.provide('eventStoreDb', { url, containerId: container.getId(), inMemory });
@@ -42,16 +49,22 @@ export default async function setup(project: TestProject): Promise<(() => Promis
 }
 
 async function start() {
-  const { GenericContainer, Wait } = await import('testcontainers');
+  const { GenericContainer } = await import('testcontainers');
   return (
     new GenericContainer(image)
       .withEnvironment(environment())
       // A port chosen by Docker would change on a restart.
       .withExposedPorts({ container: PORT, host: await freePort() })
-      .withWaitStrategy(Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204))
+      .withWaitStrategy(await serverIsLive())
       .withStartupTimeout(START_TIMEOUT_MS)
       .start()
   );
+}
+
+/** Ends a start when the server is healthy, or its container has exited. */
+export async function serverIsLive() {
+  const { Wait } = await import('testcontainers');
+  return Wait.forHttp('/health/live', PORT, { abortOnContainerExit: true }).forStatusCode(204);
 }
 
 /** For EventStoreDB and for KurrentDB, which have different prefixes. */
