@@ -221,7 +221,7 @@ describe('Kubernetes', () => {
     ]);
     expect(existsSync(join(dir, 'copy.db'))).toBe(true);
     writeFileSync(join(dir, 'copy.db'), 'another file');
-    const failing = await paste([`{ ${command}\n} || echo failed\n`], { '/backup/': `${dir}/` }, env);
+    const failing = await paste([`( ${command}\n) || echo failed\n`], { '/backup/': `${dir}/` }, env);
     expect(failing).toEqual(
       expect.arrayContaining([
         expect.stringMatching(/^size +0$/),
