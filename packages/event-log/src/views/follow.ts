@@ -287,7 +287,7 @@ export class Follower<V extends View = View> {
           { view: view.name, reason: error.message },
           'event store unavailable; projection is waiting',
         );
-      this.#problem = { unavailable: error.message };
+      if (!this.isHalted) this.#problem = { unavailable: error.message };
     } else if (error instanceof LogReplaced) {
       logger.warn({ view: view.name, reason: error.message }, 'projection restarts');
     } else {

@@ -7,7 +7,15 @@ import { openIn, overFakeServer, startFakeServer } from '@event-sourced/testing/
 import { tempDir } from '@event-sourced/testing/tempDir';
 import pino from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { type Batch, type EventStore, LogDamaged, NO_STREAM, START } from '../../src/eventStore.ts';
+import {
+  type Batch,
+  type EventStore,
+  EventUnreadable,
+  LogDamaged,
+  NO_STREAM,
+  START,
+  StoreUnavailable,
+} from '../../src/eventStore.ts';
 import { Follower, type Progress } from '../../src/views/follow.ts';
 import { ReadYourWrites } from '../../src/views/readYourWrites.ts';
 import { SAVE_BATCH, SAVE_INTERVAL_MS } from '../../src/views/saver.ts';
@@ -218,6 +226,27 @@ test('a failed subscription is retried', async () => {
   await follower.reached(position, undefined, RETRY_TIMEOUT_MS);
   expect(view.titlesOf('alice')).toEqual(['Fern']);
   expect(subscribe).toHaveBeenCalledTimes(3);
+});
+
+test('a view that has halted on an event that cannot be read stays halted in an outage, until it is read', async () => {
+  const store = await openIn(tempDir());
+  const position = await add(store, 'alice', 1, 'Fern');
+  const { subscribe } = store;
+  const outage = Promise.withResolvers<void>();
+  const failures = [new EventUnreadable('x'), new EventUnreadable('x'), new StoreUnavailable('no response')];
+  const spy = vi.spyOn(store, 'subscribe').mockImplementation(async function* (options) {
+    const failure = failures.shift();
+    if (failure) throw failure;
+    await outage.promise;
+    yield* subscribe.call(store, options);
+  });
+  const { follower, logged } = await followIn(tempDir(), store);
+  await expect.poll(() => spy.mock.calls.length).toBe(4);
+  expect(follower.isHalted).toBe(true);
+  expect(logged.filter((line) => line.includes('projection halted'))).toHaveLength(1);
+  outage.resolve();
+  await expect.poll(() => follower.isHalted).toBe(false);
+  await follower.reached(position);
 });
 
 test('who waits for a log that turns out to be damaged without a timeout is told so', async () => {
