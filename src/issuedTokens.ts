@@ -7,14 +7,14 @@ import { replaceFile } from '@event-sourced/transparency-log/files';
 import type { FastifyBaseLogger } from 'fastify';
 import { decodeJwt } from 'jose';
 
-// A command issues a token, and the service of the same data directory logs it: however either was started, the line is
-// where all others are. The file that tells the service stays only until then, since it has a user's name.
+// A command records the token that it issues, and the service of the same data directory logs it, beside its other log
+// lines. The record has a user's name, so it is removed once it is logged.
 
 const INTERVAL_MS = 1_000;
 
 const directory = (dataDir: string): string => join(dataDir, 'issued');
 
-/** Tells the service, or its next start, about a token. @throws Error if it cannot: the token must not be given out */
+/** Records a token for the service, or its next start, to log. @throws Error if that fails: then do not print the token */
 export async function recordIssued(token: string, dataDir: string): Promise<void> {
   mkdirSync(directory(dataDir), { recursive: true, mode: 0o700 });
   await replaceFile(join(directory(dataDir), `${randomUUID()}.json`), JSON.stringify(decodeJwt(token)));

@@ -69,7 +69,7 @@ describe('token', () => {
     expect(await issued(second)).toEqual([['carol', undefined, DAY * 30_000]]);
   });
 
-  test('is not printed if the service cannot be told', async () => {
+  test('is not printed if it cannot be recorded for the service', async () => {
     const DATA_DIR = tempDir();
     writeFileSync(join(DATA_DIR, 'issued'), '');
     expectRefused(await token(['alice'], { DATA_DIR }), /issued/);

@@ -249,7 +249,7 @@ test('a view that has halted on an event that cannot be read stays halted in an 
   await follower.reached(position);
 });
 
-test('who waits for a log that turns out to be damaged without a timeout is told so', async () => {
+test('waiting without a timeout fails if the log is damaged', async () => {
   const store = await openIn(tempDir());
   vi.spyOn(store, 'subscribe').mockImplementation(() => {
     throw new LogDamaged('database disk image is malformed');
